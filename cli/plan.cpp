@@ -10,12 +10,15 @@
 #include "cli/shared/scenario_flags.hpp"
 #include "cli/verbs.hpp"
 #include "core/catalogue/price_list.hpp"
+#include "perfmodel/memory.hpp"
+#include "perfmodel/resolve_placement.hpp"
 #include "planner/commands.hpp"
 #include "planner/output/plan_csv.hpp"
 #include "planner/output/plan_json.hpp"
 #include "planner/output/plan_text.hpp"
 #include "planner/server_commands.hpp"
 #include "planner/shortage.hpp"
+#include "report/report_words.hpp"
 
 namespace rigcast::cli {
 namespace {
@@ -169,6 +172,28 @@ Error nothing_fits(const Scenario& s, std::size_t options, const std::string& hi
           {}};
 }
 
+bool is_loss_known(const Scenario& s, const planner::QualityTable& quality) {
+  return quality.of_mix(s.quant, s.model, double(s.tensors.elements())) &&
+         quality.of_kv(s.kv.types);
+}
+
+// Such a server has one way to run a model, all on the GPUs: without a loss there is no ranking,
+// but a command if it fits.
+int emit_one_way(const Options& o, const Scenario& s) {
+  if (o.emit.empty())
+    return fail(bad_input(
+        fmt::format("a plan ranks by what is lost, which is not known of {} with a cache in {}",
+                    s.quant, text(s.kv.types)),
+        "--emit prints the command of a server; rigcast simulate forecasts it"));
+  const MemoryPlan memory = plan_memory(s, resolve_placement(s), s.workload.context);
+  if (!memory.fits())
+    return fail(
+        {ErrorKind::kDoesNotFit, shortage_text(memory), "a smaller --model or --context", {}});
+  if (auto error = emit(o.output, planner::shell_text(planner::paged_command(s)) + "\n"))
+    return fail(*error);
+  return kDone;
+}
+
 int plan_verb(const Options& o, const Catalogue& catalogue) {
   if (o.output.format != Format::kText && !o.emit.empty())
     return fail(bad_input("--emit prints what to type, neither JSON nor CSV",
@@ -186,6 +211,8 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
   if (!quality) return fail(quality.error());
 
   if (const auto error = check_emit(o.emit, *scenario)) return fail(*error);
+  if (scenario->runtime.rules == RuntimeRules::kPagedServer && !is_loss_known(*scenario, *quality))
+    return emit_one_way(o, *scenario);
   constraints->with_load = document->has("workload.start");
   planner::SearchSpace search_space = space_of(*document, *scenario);
   if (constraints->objective == planner::Objective::kContext && !document->has("workload.context"))

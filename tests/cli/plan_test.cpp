@@ -132,6 +132,14 @@ TEST_CASE("A plan for vLLM or SGLang is its command, or says why there is none",
   CHECK(contains(vllm.out, "vllm serve "));
   CHECK(contains(vllm.out, " --dtype bfloat16 "));
   CHECK(contains(emit("sglang", {}).out, "sglang.launch_server --model-path "));
+  // Nobody measured what FP8 loses: it cannot be ranked, but has a command.
+  const Outcome fp8 = emit("vllm", {"--quant", "FP8", "--kv-type", "fp8"});
+  CHECK(contains(fp8.out, " --quantization fp8 --kv-cache-dtype fp8 "));
+  CHECK(contains(emit("vllm", {"--quant", "INT4"}).error, "a repository of their own"));
+  const Outcome ranked = run({"plan", "--gpu", "rtx-4090", "--model", "llama-3.2-3b", "--runtime",
+                              "vllm", "--quant", "FP8"});
+  CHECK(ranked.exit == 2);
+  CHECK(contains(ranked.error, "which is not known of FP8"));
   const Outcome quantized = emit("vllm", {"--quant", "Q4_K_M"});
   CHECK(quantized.exit == 2);
   CHECK(contains(quantized.error, "BF16"));
