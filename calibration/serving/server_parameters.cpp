@@ -54,10 +54,9 @@ void add_chip(const std::string& id, std::vector<Parameter>& all) {
 
 std::vector<Parameter> server_parameters(const RuntimeProfile& profile,
                                          const std::set<std::string>& chips) {
+  // How fast caches are read is left as it is: no load has it apart from reading weights.
   std::vector<Parameter> all = {
       figure("gpu.default.read", 0.5, 0.98, [](RuntimeProfile& p) { return &gpu(p).read.value; }),
-      figure("gpu.default.kv_read", 0.2, 0.98,
-             [](RuntimeProfile& p) { return &gpu(p).kv_read.value; }),
       figure("gpu.default.gemm", 0.2, 0.95, [](RuntimeProfile& p) { return &gpu(p).gemm.value; }),
       figure("gpu.default.attention", 0.1, 0.95,
              [](RuntimeProfile& p) { return &gpu(p).attention.value; }),

@@ -219,9 +219,9 @@ TEST_CASE("Absurd numbers are refused by the flag's name", "[cli]") {
 TEST_CASE("Verbs that forecast one request refuse a load", "[cli]") {
   for (const std::vector<std::string>& load : std::vector<std::vector<std::string>>{
            {"--users", "2"}, {"--rate", "0.5"}, {"--load", "chat"}, {"--slo", "ttft=2s"}}) {
-    std::vector<std::string> plan = {"plan", "--gpu", "rtx-3060-12gb", "--model", "llama-3.2-1b"};
-    plan.insert(plan.end(), load.begin(), load.end());
-    check_refused(plan, {"--users", "one request is"});
+    std::vector<std::string> one = {"explain", "--gpu", "rtx-3060-12gb", "--model", "llama-3.2-1b"};
+    one.insert(one.end(), load.begin(), load.end());
+    check_refused(one, {"--users", "one request is"});
   }
 }
 

@@ -322,7 +322,7 @@ TEST_CASE("A validation without rows still says why", "[validation]") {
   v.against = "runs.csv";
   v.skipped = {{"X1", "too old"}};
   const std::string text = to_text(v, {false, 100});
-  CHECK(contains(text, "0 of 1 runs forecast"));
+  CHECK(contains(text, "0 of 1 run forecast"));
   CHECK(contains(text, "too old"));
   CHECK_FALSE(contains(text, "farthest"));
   CHECK(Json::parse(to_json(v)).at("rows") == Json::array());
