@@ -41,6 +41,8 @@ RuntimeProfile with_values(const RuntimeProfile& profile, const std::vector<Para
                            const std::vector<double>& logs) {
   RuntimeProfile p = profile;
   for (std::size_t i = 0; i < parameters.size(); ++i) *parameters[i].in(p) = std::exp(logs[i]);
+  GpuEfficiency& gpu = p.gpu.at("default");
+  gpu.kv_read.value = kv_read_beside(profile, gpu.read.value);
   return p;
 }
 

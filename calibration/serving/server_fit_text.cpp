@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "calibration/serving/server_parameters.hpp"
 #include "core/base/quantile.hpp"
 #include "core/text/csv_quote.hpp"
 
@@ -78,6 +79,11 @@ std::string to_toml(const RuntimeProfile& profile, const ServerFit& fit, const s
     const auto [table, key] = split_path(fit.parameters[i].path);
     if (!lines.contains(table)) order.push_back(table);
     lines[table] += fmt::format("{} = {}\n", key, figure_text(fit, i, from));
+    if (fit.parameters[i].path == "gpu.default.read")
+      lines[table] += fmt::format(
+          "kv_read = {{ value = {:.4g}, kind = \"assumed\", source = \"in the "
+          "ratio to read that ../{}.toml has\" }}\n",
+          kv_read_beside(profile, fit.values[i]), profile.id);
   }
   for (const std::string& table : order) text += fmt::format("\n[{}]\n{}", table, lines.at(table));
   return text + "\n[uncertainty]\n" +

@@ -54,7 +54,8 @@ void add_chip(const std::string& id, std::vector<Parameter>& all) {
 
 std::vector<Parameter> server_parameters(const RuntimeProfile& profile,
                                          const std::set<std::string>& chips) {
-  // How fast caches are read is left as it is: no load has it apart from reading weights.
+  // Caches keep their ratio to weights, as no load has them apart: a chip whose memory is faster
+  // reads both so.
   std::vector<Parameter> all = {
       figure("gpu.default.read", 0.5, 0.98, [](RuntimeProfile& p) { return &gpu(p).read.value; }),
       figure("gpu.default.gemm", 0.2, 0.95, [](RuntimeProfile& p) { return &gpu(p).gemm.value; }),
@@ -101,6 +102,11 @@ std::vector<Parameter> server_parameters(const RuntimeProfile& profile,
     p.prior = p.path == "batch.power" && own <= 0 ? kPower : std::max(own, p.least);
   }
   return all;
+}
+
+double kv_read_beside(const RuntimeProfile& profile, double read) {
+  const GpuEfficiency& own = profile.gpu.at("default");
+  return std::min(1.0, own.kv_read.value * read / own.read.value);
 }
 
 }  // namespace rigcast::calibration

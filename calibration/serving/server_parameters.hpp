@@ -14,4 +14,8 @@ namespace rigcast::calibration {
 std::vector<Parameter> server_parameters(const RuntimeProfile& profile,
                                          const std::set<std::string>& chips);
 
+/// The share of the bandwidth with which caches are read where weights are read with `read`: in the
+/// profile's ratio of the two.
+double kv_read_beside(const RuntimeProfile& profile, double read);
+
 }  // namespace rigcast::calibration

@@ -6,6 +6,7 @@
 #include <limits>
 #include <sstream>
 
+#include "core/runtime/load_profile.hpp"
 #include "perfmodel/memory.hpp"
 #include "perfmodel/resolve_placement.hpp"
 #include "sim/serving/step_cost.hpp"
@@ -91,7 +92,8 @@ double quantile(std::vector<double> values, double q) {
 }
 
 template <class Of>
-void check_quantiles(const char* what, const Measured& measured, const ServingRun& run, Of of) {
+void check_quantiles(const char* what, const Measured& measured, const ServingRun& run, Of of,
+                     double within = 0.03) {
   std::vector<double> found, expected;
   for (std::size_t i = 0; i < measured.load.size(); ++i) {
     found.push_back(of(measured.load[i], run.requests[i]));
@@ -99,7 +101,7 @@ void check_quantiles(const char* what, const Measured& measured, const ServingRu
   }
   for (const double q : {0.5, 0.9, 0.99}) {
     INFO(what << ", quantile " << q);
-    CHECK(quantile(found, q) == Approx(quantile(expected, q)).epsilon(0.03));
+    CHECK(quantile(found, q) == Approx(quantile(expected, q)).epsilon(within));
   }
 }
 
@@ -144,15 +146,13 @@ TEST_CASE("vLLM's rules give the order and the times of a measured run", "[servi
   check_quantiles("E2E", measured, run, e2e_of);
 }
 
-TEST_CASE("The performance model's steps give a measured run within 3 %", "[serving][vllm]") {
-  // No figure of the profile is from this run, but for the number of its blocks, which is its
-  // log's.
+namespace {
+
+// The run with the steps of a scenario's profile. No figure of it is from this run, but for the
+// number of its blocks, which is its log's.
+void check_with_steps_of(const Scenario& s, double within) {
   constexpr std::size_t kBlocks = 2588;
   const Measured measured = measured_run();
-  const Scenario s = fixtures::scenario({{"rig.gpu", "[\"rtx-4090\"]"},
-                                         {"runtime.name", "vllm"},
-                                         {"model.quant", "BF16"},
-                                         {"load.users", "2"}});
   const Placement placement = resolve_placement(s);
   StepCost cost(s, placement, plan_memory(s, placement, s.workload.context));
   const ServingRun run = served(measured.load, *s.scheduler, kBlocks,
@@ -160,16 +160,38 @@ TEST_CASE("The performance model's steps give a measured run within 3 %", "[serv
   const auto last = std::ranges::max(measured.times, {}, [](const ServedTimes& t) {
                       return t.last_token.value;
                     }).last_token;
-  CHECK(run.end.value == Approx(last.value).epsilon(0.03));
-  check_quantiles("TTFT", measured, run, ttft_of);
-  check_quantiles("TPOT", measured, run, tpot_of);
-  check_quantiles("E2E", measured, run, e2e_of);
+  CHECK(run.end.value == Approx(last.value).epsilon(within));
+  check_quantiles("TTFT", measured, run, ttft_of, within);
+  check_quantiles("TPOT", measured, run, tpot_of, within);
+  check_quantiles("E2E", measured, run, e2e_of, within);
   // Those that were scheduled before the others were before them there, too.
   const auto order = order_of_schedule(run.requests);
   const auto expected = order_of_schedule(measured.times);
   std::size_t same = 0;
   for (std::size_t i = 0; i < order.size(); ++i) same += std::size_t(order[i] == expected[i]);
   CHECK(double(same) >= 0.98 * double(order.size()));
+}
+
+Scenario rtx_4090() {
+  return fixtures::scenario({{"rig.gpu", "[\"rtx-4090\"]"},
+                             {"runtime.name", "vllm"},
+                             {"model.quant", "BF16"},
+                             {"load.users", "2"}});
+}
+
+}  // namespace
+
+TEST_CASE("The performance model's steps give a measured run within 3 %", "[serving][vllm]") {
+  Scenario s = rtx_4090();
+  const auto assumed = load_runtime_profile(s.runtime.files.front(), false);
+  REQUIRE(assumed);
+  s.runtime = *assumed;
+  check_with_steps_of(s, 0.03);
+}
+
+TEST_CASE("With speeds fitted on other runs a measured one is within 8 %", "[serving][vllm]") {
+  // Of nine chips and several releases: the saturated queue of this run multiplies their errors.
+  check_with_steps_of(rtx_4090(), 0.08);
 }
 
 TEST_CASE("Nothing is lost where requests are preempted", "[serving]") {
