@@ -33,6 +33,11 @@ void add_gpu(const StepContext& s, bool float_weights, Tally& tally) {
   tally.add(e.attention, "prefill attention efficiency");
   tally.add(s.runtime.batch.tile_half_rate_batch, "prefill batch curve");
   tally.add(s.runtime.backends[std::size_t(s.settings.backend)].launch, "kernel gap");
+  if (gpu.speed_share.value < 1) tally.add(gpu.speed_share, "speed under the power limit");
+  if (gpu.shared) {
+    tally.add(gpu.shared->exchange.latency, "all-reduce latency");
+    tally.add(gpu.shared->exchange.bus, "all-reduce rate");
+  }
   tally.add(s.rig.gpu_context, "GPU context size");
   if (gpu.unified) {
     tally.add(gpu.gpu_share, "GPU share of memory");
@@ -84,6 +89,8 @@ Inputs tally_inputs(const Scenario& s) {
   if (s.runtime.load.repack && s.rig.gpus.empty())
     tally.add(*s.runtime.load.repack, "rate of repacking");
   tally.add(s.runtime.decode.token, "host work per token");
+  if (s.runtime.server && s.runtime.server->step.value.value > 0)
+    tally.add(s.runtime.server->step, "host work of a server's step");
   tally.add(s.runtime.decode.sample, "sampling time");
   tally.add(s.runtime.decode.tokenize, "tokenizer speed");
   return std::move(tally).result();

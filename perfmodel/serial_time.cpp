@@ -103,7 +103,7 @@ Seconds SerialForecast::time_of(const Pass& pass, std::vector<double>* by_device
   const std::vector<StepOp> ops = priced(pass.ops, pass.phase, pass.counts);
   const Seconds mask = mask_time(s_, pass.mask_pairs);
   const Seconds before = pass.waits ? mask : Seconds{};
-  const Seconds host = host_time(s_, placement_, pass.phase, pass.tokens);
+  const Seconds host = host_time(s_, placement_, pass.phase, pass.tokens, 1);
   const Seconds beside = pass.waits ? Seconds{} : time_beside_gpus(mask, host, ops, pass.counts);
   if (by_thread) *by_thread += beside * pass.weight;
   Seconds t = host + before + time_of(pass.handoffs) +

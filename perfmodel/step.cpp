@@ -359,10 +359,13 @@ Seconds time_beside_gpus(Seconds mask, Seconds host_work, const std::vector<Step
   return mask.value > 0 ? mask + host_work + launch_time(ops, counts) : Seconds{};
 }
 
-Seconds host_time(const StepContext& s, const Placement& p, Phase phase, TokenCount tokens) {
-  const Seconds token = s.runtime.decode.token.value * host_clock_factor(s);
-  if (phase == Phase::kDecode) return token;
-  return token + runtime_model(s.runtime).embedding_time(s, p, tokens);
+Seconds host_time(const StepContext& s, const Placement& p, Phase phase, TokenCount tokens,
+                  TokenCount sequences) {
+  Seconds host = s.runtime.decode.token.value * host_clock_factor(s);
+  if (const auto& server = s.runtime.server)
+    host += server->step.value + server->sequence.value * double(sequences);
+  if (phase == Phase::kDecode) return host;
+  return host + runtime_model(s.runtime).embedding_time(s, p, tokens);
 }
 
 bool overlaps(const Step& step) {
@@ -386,8 +389,8 @@ Step decode_step(const StepContext& s, const Placement& p, const MemoryPlan& mem
 
   Step step;
   step.ops = group_layers(ops, grouping);
-  step.host_work =
-      host_time(s, p, Phase::kDecode, batch.tokens()) + mask_time(s, mask_pairs(s, batch));
+  step.host_work = host_time(s, p, Phase::kDecode, batch.tokens(), sequences) +
+                   mask_time(s, mask_pairs(s, batch));
   step.page_in = page_in(s, p, memory, batch.tokens());
   step.sample = sample_time(s, p.head_on, sequences);
   step.logits_from = p.head_on;
@@ -413,7 +416,7 @@ Step prefill_step(const StepContext& s, const Placement& p, const MemoryPlan& me
 
   Step step;
   step.ops = group_layers(ops, grouping);
-  step.host_work = host_time(s, p, Phase::kPrefill, tokens);
+  step.host_work = host_time(s, p, Phase::kPrefill, tokens, sequences);
   const Seconds mask = mask_time(s, mask_pairs(s, batch));
   if (waits_for_host(step.ops, batch, Phase::kPrefill))
     step.host_work += mask;

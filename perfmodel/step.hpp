@@ -48,9 +48,10 @@ Seconds launch_time(const std::vector<StepOp>& ops, const std::vector<double>& c
 /// longer than the GPUs'.
 Seconds time_beside_gpus(Seconds mask, Seconds host_work, const std::vector<StepOp>& ops,
                          const std::vector<double>& counts);
-/// Time of the host's work before a step of `tokens` tokens.
+/// Time of the host's work before a step of `tokens` tokens of `sequences` sequences: of the
+/// program that computes, and of its server's scheduler.
 Seconds host_time(const StepContext& context, const Placement& placement, Phase phase,
-                  TokenCount tokens);
+                  TokenCount tokens, TokenCount sequences);
 /// Time of reading from the disk what RAM does not hold of a step's weights.
 Seconds page_in_time(const StepContext& context, Bytes bytes);
 /// Time of sampling a token from each of `rows` rows of logits on device `head`.

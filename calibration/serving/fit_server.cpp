@@ -18,11 +18,11 @@ namespace {
 
 constexpr int kRequests = 300;  // for medians; latencies of 99 % are not fitted
 constexpr int kMaxSteps = 8;
-constexpr double kMinGain = 0.01;  // of the cost, with which another step is worth its minutes
-constexpr double kStep = 0.05;     // of a logarithm, for derivatives: simulated loads have jumps
-constexpr double kMaxMove = 0.5;   // of a logarithm in one step, for which derivatives may hold
-constexpr double kSpread = 0.10;   // of equal runs by different people
-constexpr double kOutlier = 2.0;   // spreads
+constexpr double kMinGain = 0.003;  // of the cost, with which another step is worth its minutes
+constexpr double kStep = 0.05;      // of a logarithm, for derivatives: simulated loads have jumps
+constexpr double kMaxMove = 0.5;    // of a logarithm in one step, for which derivatives may hold
+constexpr double kSpread = 0.10;    // of equal runs by different people
+constexpr double kOutlier = 2.0;    // spreads
 
 bool is_fitted(LoadFigure figure) {
   return figure != LoadFigure::kTpot99 && figure != LoadFigure::kTtft99;

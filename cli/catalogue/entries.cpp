@@ -297,6 +297,7 @@ Result<CatalogueEntry> quant_entry(const Catalogue& c, const std::string& id) {
 
 std::vector<std::string> quant_ids(const Catalogue&) {
   std::vector<std::string> ids(QuantMix::names().begin(), QuantMix::names().end());
+  for (const std::string& served : QuantMix::served_names()) ids.push_back(served);
   for (const auto& [mix, nearest] : QuantMix::without_rule()) ids.emplace_back(mix);
   return ids;
 }

@@ -229,16 +229,16 @@ std::vector<HostLink> find_links(const TomlTable& t, const Catalogue& catalogue,
   return links;
 }
 
-// NVLink of the generation that modules have on their boards, else PCI-E, through the host where
-// the driver lets no GPU read another's memory.
+// NVLink of the generation that modules have on their boards; empty where that of a module is not
+// known. Cards have PCI-E, through the host where the driver lets no GPU read another's memory.
 std::string usual_interconnect(const std::vector<GpuPart>& gpus) {
   if (gpus.empty()) return "";
   const GpuPart& gpu = gpus.front();
-  if (gpu.form == FormFactor::kModule && gpu.vendor == "nvidia")
-    for (const auto& [architecture, nvlink] :
-         {std::pair{"ampere-dc", "nvlink-3"}, {"hopper", "nvlink-4"}, {"blackwell-dc", "nvlink-5"}})
-      if (gpu.architecture == architecture) return nvlink;
-  return gpu.p2p ? "pcie-p2p" : "pcie-host";
+  if (gpu.form != FormFactor::kModule) return gpu.p2p ? "pcie-p2p" : "pcie-host";
+  for (const auto& [architecture, nvlink] :
+       {std::pair{"ampere-dc", "nvlink-3"}, {"hopper", "nvlink-4"}, {"blackwell-dc", "nvlink-5"}})
+    if (gpu.architecture == architecture) return nvlink;
+  return "";
 }
 
 // Memory nodes as a probe measured them, or as somebody states them.
@@ -333,6 +333,7 @@ void limit_power(const TomlTable& t, const Catalogue& catalogue, Rig& rig) {
     const auto speed = speed_at_power(catalogue, gpu.architecture, share);
     if (!speed) return t.refuse("power_limit", speed.error());
     gpu.speed_share = *speed;
+    gpu.name += fmt::format(" at {:g} W", limit->value.value);
   }
   if (rig.gpus.empty()) t.refuse("power_limit", "there is no GPU whose power this would be");
 }

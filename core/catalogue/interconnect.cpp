@@ -38,7 +38,6 @@ Result<GpuExchange> gpu_exchange(const Catalogue& catalogue, const std::string& 
   const TomlTable root = document->root();
   const std::string source = root.text("source"), name = root.text("name");
   root.text_or("vendor", "");
-  root.texts("aliases");
   root.set_figure_defaults({SourceKind::kPublished, source});
   std::optional<GpuExchange> found;
   for (const int n : {2, 4, 8}) {

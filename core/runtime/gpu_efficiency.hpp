@@ -83,6 +83,9 @@ struct BatchEfficiency {
   // expert instead of the batch's.
   std::vector<std::string> expert_widths;
   Sourced<double> expert_widths_since;
+  // Matrix units for 8- and 4-bit floats: the share of their rate that products reach, of what
+  // those of 16 bits reach.
+  Sourced<double> low_precision;
   Sourced<double> expand;        // writing weights out as FP16: share of VRAM bandwidth
   Sourced<double> score_bytes;   // bytes of VRAM traffic per score, without flash attention
   Sourced<double> vector_bytes;  // moved by kernels between a batch's products, for each element

@@ -273,6 +273,7 @@ BatchEfficiency read_batch(const TomlTable& t) {
       t.refuse("expert_widths", fmt::format("no architecture named \"{}\"", architecture));
   b.expert_widths_since =
       t.find_number_figure("expert_widths_since", 2020, 2100).value_or(Sourced<double>{});
+  b.low_precision = t.find_number_figure("low_precision", 0.01, 2).value_or(unit_scale());
   b.expand = t.number_figure("expand", 0.001, 4);
   b.score_bytes = t.number_figure("score_bytes", 0, 1000);
   b.vector_bytes = t.find_number_figure("vector_bytes", 0, 1000).value_or(Sourced<double>{});

@@ -551,8 +551,9 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
   ignore_window(s);
   cache_latent_values(s, s.model);
   if (s.draft) cache_latent_values(s, s.draft->model);
-  share_layers(root.table("placement"), s.runtime, catalogue, s.model, s.rig);
-  read_placement(root.table("placement"), s);
+  const TomlTable placement = root.table("placement");
+  share_layers(placement, s.runtime, catalogue, s.model, s.rig, s.warnings);
+  read_placement(placement, s);
   read_kv(root.table("kv"), s);
   read_settings(runtime, s);
   limit_matrix_units(s);

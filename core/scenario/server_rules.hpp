@@ -29,13 +29,15 @@ WeightFormats weight_formats(const RuntimeProfile& runtime);
 void refuse_formats_of_others(const TomlTable& model, const RuntimeProfile& runtime,
                               const TensorTable& tensors);
 
+/// The same of types of the KV cache.
 void refuse_cache_of_others(const TomlTable& kv, const RuntimeProfile& runtime, KvTypes cache);
 
 /// `tensor_parallel` of a scenario's placement: of such a server all of the rig's GPUs by default,
 /// which become one with the memory and the rates of all. Refuses GPUs of several kinds, and of
 /// other runtimes any.
 void share_layers(const TomlTable& placement, const RuntimeProfile& runtime,
-                  const Catalogue& catalogue, const ModelSpec& model, Rig& rig);
+                  const Catalogue& catalogue, const ModelSpec& model, Rig& rig,
+                  std::vector<std::string>& warnings);
 
 /// GPU layers of a server with a pool of blocks: all. Refuses fewer.
 int paged_gpu_layers(const TomlTable& placement, const RuntimeProfile& runtime,

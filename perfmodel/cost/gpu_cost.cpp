@@ -45,13 +45,22 @@ double tiles_before(const StepContext& s, const GpuPart& gpu, QuantFormat format
       ChangedFigure::kTiles, {s.settings.backend, gpu.architecture, format}, s.settings.build_year);
 }
 
-// The rate of the matrix units that multiply a format's own bits, over that of 16 bits.
-double rate_of_few_bits(const StepContext& s, const GpuPart& gpu, QuantFormat format) {
+// The rate of the matrix units that multiply a format's own bits, over that of 16 bits; 1: there
+// are none.
+double rate_of_few_bits(const GpuPart& gpu, QuantFormat format) {
   const GpuArchitecture* known = gpu_architecture(gpu.architecture);
-  if (!s.runtime.low_precision || !known || !gpu.fp16_tensor) return 1;
+  if (!known || !gpu.fp16_tensor) return 1;
   if (format == QuantFormat::kFP8 && known->fp8_units) return 2;
   if (format == QuantFormat::kINT8 && known->int8_units) return 2;
   return format == QuantFormat::kNVFP4 && known->fp4_units ? 4 : 1;
+}
+
+// Elements of a server's format as so many of 16 bits that take as long: multiplied by units of
+// their own, or by kernels that turn them into 16 bits.
+double as_16_bits(const StepContext& s, const GpuPart& gpu, QuantFormat format, double elements) {
+  const double rate = rate_of_few_bits(gpu, format);
+  return elements / (rate > 1 ? rate * s.runtime.batch.low_precision.value
+                              : s.runtime.format(format).batch.value);
 }
 
 MatmulSplit split_matmul(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
@@ -70,7 +79,7 @@ MatmulSplit split_matmul(const StepContext& s, const GpuPart& gpu, const OpTraff
     } else {
       const bool as_floats = multiplies_as_floats(s, gpu, format);
       (as_floats ? m.as_floats : m.quants) +=
-          s.runtime.low_precision ? scaled / rate_of_few_bits(s, gpu, format) : elements;
+          s.runtime.low_precision ? as_16_bits(s, gpu, format, elements) : elements;
       if (!as_floats) m.quants_scaled += scaled / tiles_before(s, gpu, format);
       m.elements += elements;
       m.quant_bytes += bytes;

@@ -55,8 +55,8 @@ class Screen : TextScreen {
         fmt::format("{} on {}, {}", base_.model.name, rig_name(base_.rig), base_.runtime.name));
   }
   std::string counts() const {
-    return fmt::format("{} ways priced, {} simulated", text_count(std::int64_t(plan_.candidates)),
-                       plan_.ranked.size());
+    return fmt::format("{} {} priced, {} simulated", text_count(std::int64_t(plan_.candidates)),
+                       plan_.candidates == 1 ? "way" : "ways", plan_.ranked.size());
   }
 
   void ranked(std::size_t i) {
@@ -181,6 +181,8 @@ class Screen : TextScreen {
     if (plan_.ranked.empty()) return;
     const Report& best = plan_.ranked.front().report;
     const Scenario& s = *best.scenario;
+    if (s.runtime.id == "vllm" || s.runtime.id == "sglang")
+      return line(fmt::format("  next   --emit {} prints the server's command", s.runtime.id));
     if (!is_llama_cpp(s.runtime, s.kv.policy))
       return line("  next   --emit rigcast writes the best as a scenario file");
     // Printed in full, so that it can be copied.

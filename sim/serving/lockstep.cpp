@@ -67,7 +67,9 @@ Result<LockstepForecast> forecast_lockstep(const Scenario& s, const LockstepLoad
   const Regime regime = regime_of(s, placement);
   const ProfileInterval decode = profile_interval(s, SpeedMetric::kDecode, regime);
   const ProfileInterval prefill = profile_interval(s, SpeedMetric::kPrefill, regime);
-  const BatchTime time(s, placement, memory);
+  Scenario alone = s;
+  alone.runtime.server.reset();  // whose scheduler is not in between
+  const BatchTime time(alone, placement, memory);
   const LockstepTimes times{time_of_prompts(time, load, s.settings.batch),
                             time_of_answers(time, load)};
   return LockstepForecast{times,

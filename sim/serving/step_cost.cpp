@@ -21,17 +21,15 @@ std::pair<TokenCount, TokenCount> lengths_around(double cached) {
 }  // namespace
 
 Seconds StepCost::operator()(const StepWork& work) {
-  const double sequences = double(work.decodes) + double(work.prompts.size());
   const double sampled =
       double(work.decodes) + double(std::ranges::count_if(work.prompts, &SequenceWork::ends));
   const double mean = work.decodes > 0 ? work.decodes_cached / double(work.decodes) : 0;
-  const Seconds host =
-      server_.step.value + server_.sequence.value * sequences + sampling_ * sampled;
-  if (work.prompts.empty()) return of_decodes(work.decodes, mean) + host;
+  const Seconds sampling = sampling_ * sampled;
+  if (work.prompts.empty()) return of_decodes(work.decodes, mean) + sampling;
   std::vector<SequencePart> parts(std::size_t(work.decodes), {TokenCount(std::llround(mean)), 1});
   for (const SequenceWork& prompt : work.prompts)
     parts.push_back({prompt.cached, prompt.tokens, prompt.ends});
-  return time_.of(parts) + host;
+  return time_.of(parts) + sampling;
 }
 
 Seconds StepCost::of_decodes(TokenCount count, double mean_cached) {

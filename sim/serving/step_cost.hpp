@@ -15,8 +15,7 @@ class StepCost {
   /// caches of all slots.
   StepCost(const Scenario& scenario, Placement placement, MemoryPlan memory)
       : time_(scenario, std::move(placement), std::move(memory)),
-        server_(*scenario.runtime.server),
-        sampling_(server_.logit.value * double(scenario.model.vocabulary)) {}
+        sampling_(scenario.runtime.server->logit.value * double(scenario.model.vocabulary)) {}
 
   /// Computed for a few lengths of the cache and interpolated between them where all sequences get
   /// one token, computed for itself where there are prompts.
@@ -27,7 +26,6 @@ class StepCost {
   Seconds at(TokenCount count, TokenCount cached);
 
   BatchTime time_;
-  const RuntimeProfile::Server& server_;
   Seconds sampling_;                                            // of one token, on the host
   std::map<std::pair<TokenCount, TokenCount>, Seconds> known_;  // by sequences and cached tokens
 };

@@ -64,3 +64,40 @@ TEST_CASE("Ollama starts one slot, and rigcast's engine has no more", "[serving]
   REQUIRE_FALSE(four);
   CHECK(four.error().message.find("one request at a time") != std::string::npos);
 }
+
+TEST_CASE("GPUs share every layer of a server, or it is said why not", "[serving]") {
+  const Catalogue catalogue(RIGCAST_SOURCE_DIR);
+  const auto with_gpus = [&](const std::string& rig, const char* runtime = "vllm") {
+    const auto document = TomlDocument::parse(
+        "[rig]\n" + rig + "\n[model]\nname = \"llama-3.1-8b\"\nquant = \"" +
+            (std::string(runtime) == "vllm" ? "BF16" : "Q4_K_M") + "\"\n[runtime]\nname = \"" +
+            runtime + "\"\n[placement]\ntensor_parallel = 2\n",
+        "test");
+    REQUIRE(document);
+    return make_scenario(*document, catalogue);
+  };
+  const auto refusal = [&](const std::string& rig, const char* runtime = "vllm") {
+    const auto s = with_gpus(rig, runtime);
+    return s ? std::string() : s.error().text();
+  };
+  const auto two = with_gpus("gpu = [\"rtx-3090\", \"rtx-3090\"]");
+  REQUIRE(two);
+  REQUIRE(two->rig.gpus.size() == 1);
+  CHECK(two->rig.gpus.front().memory.value == 48_GiB);
+  // Such cards exchange through the host's memory, at a rate that nobody measured.
+  CHECK(std::ranges::any_of(two->warnings, [](const std::string& note) {
+    return note.find("which is assumed") != std::string::npos;
+  }));
+  const auto bridged =
+      with_gpus("gpu = [\"h100-sxm\", \"h100-sxm\"]\nall_reduce_rate = \"300 GB/s\"");
+  REQUIRE(bridged);
+  CHECK(bridged->rig.gpus.front().shared->exchange.bus.value.value == Approx(300e9));
+  CHECK(refusal("gpu = [\"rtx-3090\", \"rtx-4090\"]").find("one kind") != std::string::npos);
+  CHECK(refusal("gpu = [\"mi300x\", \"mi300x\"]").find("not known") != std::string::npos);
+  CHECK(refusal("gpu = [\"mi300x\", \"mi300x\"]\nall_reduce_rate = \"200 GB/s\"\n"
+                "all_reduce_latency = \"9 us\"")
+            .empty());
+  CHECK(refusal("gpu = [\"rtx-3090\", \"rtx-3090\"]", "llama.cpp").find("llama.cpp") !=
+        std::string::npos);
+  CHECK(refusal("gpu = [\"rtx-3090\"]").find("2 GPUs, the rig has 1") != std::string::npos);
+}

@@ -45,6 +45,60 @@ TEST_CASE("A single user of a server has the speeds of a single request", "[serv
   CHECK(f.state == ServingState::kStable);
 }
 
+TEST_CASE("What vLLM's scheduler takes for a step is in a single request's speeds, too",
+          "[serving]") {
+  const Settings settings = {{"workload.prompt_tokens", "500"},
+                             {"workload.output_tokens", "100"},
+                             {"load.users", "1"},
+                             {"load.requests", "20"},
+                             {"scheduler.prefix_cache", "false"},
+                             {"runtime.name", "vllm"},
+                             {"rig.gpu", "[\"rtx-4090\"]"},
+                             {"model.quant", "BF16"}};
+  const Scenario s = scenario(settings);
+  const ServingFigures f = figures_of(settings);
+  const SerialForecast alone(s);
+  CHECK(s.runtime.server->step.value > Seconds{1e-4});
+  CHECK(f.tpot.p50 == Approx(alone.mean_token().value).epsilon(0.01));
+  CHECK(f.ttft.p50 ==
+        Approx(s.runtime.server->request.value.value + alone.prompt().value).epsilon(0.02));
+}
+
+TEST_CASE("GPUs that share every layer are faster than one, and slower than their sum",
+          "[serving]") {
+  const auto decode = [](const char* gpus, const char* latency) {
+    return SerialForecast(scenario({{"rig.gpu", gpus},
+                                    {"rig.all_reduce_latency", latency},
+                                    {"runtime.name", "vllm"},
+                                    {"model.quant", "BF16"}}))
+        .mean_token()
+        .value;
+  };
+  const char* const kTwo = "[\"h100-sxm\", \"h100-sxm\"]";
+  const double one = decode("[\"h100-sxm\"]", "5 us"), two = decode(kTwo, "5 us");
+  CHECK(two < one);
+  CHECK(two > one / 2);
+  // Two all-reduces in each of 32 layers, and one that gathers logits.
+  CHECK(decode(kTwo, "25 us") - two == Approx(65 * 20e-6).epsilon(1e-6));
+}
+
+TEST_CASE("Weights of 8 bits are multiplied no slower than of 16 where units have them",
+          "[serving]") {
+  const auto prompt = [](const char* gpu, const char* quant) {
+    return SerialForecast(scenario({{"rig.gpu", gpu},
+                                    {"runtime.name", "vllm"},
+                                    {"model.quant", quant},
+                                    {"workload.prompt_tokens", "2048"}}))
+        .prompt()
+        .value;
+  };
+  for (const char* gpu : {"[\"rtx-4090\"]", "[\"h100-sxm\"]", "[\"rtx-5090\"]"})
+    CHECK(prompt(gpu, "FP8") < 1.001 * prompt(gpu, "BF16"));
+  // Where they are turned into 16 bits, as all of 4 bits are, they are no faster.
+  CHECK(prompt("[\"rtx-3090\"]", "FP8") > 0.99 * prompt("[\"rtx-3090\"]", "BF16"));
+  CHECK(prompt("[\"h100-sxm\"]", "INT4") > 0.99 * prompt("[\"h100-sxm\"]", "BF16"));
+}
+
 TEST_CASE("More users get more tokens together, each of them more slowly", "[serving]") {
   double throughput = 0, tpot = 0;
   for (const char* users : {"1", "2", "4"}) {
