@@ -74,6 +74,8 @@ struct BatchEfficiency {
   Sourced<double> gemm_half_rate_batch;
   Sourced<double> power;    // exponent with which the rate falls with watts per FLOP/s
   Sourced<double> experts;  // scales the rate where tokens are sorted to experts
+  // In its place, of a server's kernels that turn the experts' weights into 16 bits.
+  Sourced<double> packed_experts;
   // CUDA builds since that year multiply the tokens of all experts in one kernel, those before of
   // one expert after the other. Its tiles are for batches, up to so many columns wide, however few
   // tokens an expert gets, and `expert_tiles` scales its rate in place of `experts`. 0: as many

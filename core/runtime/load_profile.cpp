@@ -263,6 +263,7 @@ BatchEfficiency read_batch(const TomlTable& t) {
   b.gemm_half_rate_batch = t.number_figure("gemm_half_rate_batch", 0, 1e6);
   b.power = t.number_figure("power", 0, 1);
   b.experts = t.number_figure("experts", 0.001, 4);
+  b.packed_experts = t.find_number_figure("packed_experts", 0.001, 4).value_or(b.experts);
   b.expert_columns = t.find_number_figure("expert_columns", 0, 4096).value_or(Sourced<double>{});
   b.expert_columns_since =
       t.find_number_figure("expert_columns_since", 2020, 2100).value_or(Sourced<double>{});

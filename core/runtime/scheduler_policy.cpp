@@ -48,6 +48,7 @@ SchedulerPolicy read_scheduler(const TomlTable& t, const SchedulerPolicy& defaul
   p.block_tokens = t.integer_or("block_tokens", p.block_tokens, 1, kMaxTokens);
   p.prefix_cache = t.flag("prefix_cache", p.prefix_cache);
   p.shares_in_step = t.flag("shares_in_step", p.shares_in_step);
+  p.window_blocks = t.flag("window_blocks", p.window_blocks);
   p.pool = t.choice("pool", p.pool,
                     {{"share-less-peak", PoolRule::kShareLessPeak},
                      {"static-share", PoolRule::kStaticShare},

@@ -65,6 +65,8 @@ struct SchedulerPolicy {
   bool prefix_cache = true;       // what the cache holds of a prompt is not computed again
   /// Prompts of one step share what they begin with; else only what was computed before it.
   bool shares_in_step = true;
+  /// Layers with a window keep blocks of the window's tokens alone; else of all tokens.
+  bool window_blocks = false;
   /// Of a GPU's memory, see `pool`. With slots, the cache is as large as the context of each.
   double memory_share = 0.9;
   PoolRule pool = PoolRule::kShareLessPeak;

@@ -17,12 +17,14 @@ struct Overloaded : Fs... {
   using Fs::operator()...;
 };
 
+bool is_length(double tokens) { return tokens >= 1 && tokens == std::floor(tokens); }
+
 LengthDistribution read_histogram(const TomlTable& t) {
   HistogramLength lengths;
   double sum = 0;
   bool formed = true;
   for (const std::vector<double>& row : t.number_rows("histogram", 0, double(kMaxLength))) {
-    formed = formed && row.size() == 2 && row[0] >= 1 && row[0] == std::floor(row[0]);
+    formed = formed && row.size() == 2 && is_length(row[0]);
     if (!formed) break;
     lengths.bins.emplace_back(TokenCount(row[0]), row[1]);
     sum += row[1];
@@ -57,6 +59,18 @@ LengthDistribution read_lognormal(const TomlTable& t) {
 }
 
 }  // namespace
+
+HistogramLength JointLengths::prompts() const {
+  HistogramLength lengths;
+  for (const Bin& bin : bins) lengths.bins.emplace_back(bin.prompt, bin.weight);
+  return lengths;
+}
+
+HistogramLength JointLengths::outputs() const {
+  HistogramLength lengths;
+  for (const Bin& bin : bins) lengths.bins.emplace_back(bin.output, bin.weight);
+  return lengths;
+}
 
 double mean_tokens(const LengthDistribution& lengths) {
   return std::visit(
@@ -103,6 +117,24 @@ Sourced<LengthDistribution> read_lengths(const TomlTable& table, std::string_vie
   }
   t.finish();
   return out;
+}
+
+JointLengths read_joint_lengths(const TomlTable& table, std::string_view key) {
+  JointLengths lengths;
+  double sum = 0;
+  bool formed = true;
+  for (const std::vector<double>& row : table.number_rows(key, 0, double(kMaxLength))) {
+    formed = formed && row.size() == 3 && is_length(row[0]) && is_length(row[1]);
+    if (!formed) break;
+    lengths.bins.push_back({TokenCount(row[0]), TokenCount(row[1]), row[2]});
+    sum += row[2];
+  }
+  if (formed && sum > 0) return lengths;
+  table.refuse(key,
+               formed ? "the weights add up to nothing"
+                      : "expected rows of a prompt's tokens, its answer's, and their weight",
+               "for example [[300, 600, 3], [8000, 100, 1]]: one of four has 8,000 and 100");
+  return {{{1, 1, 1}}};
 }
 
 }  // namespace rigcast

@@ -38,6 +38,18 @@ struct HistogramLength {
 using LengthDistribution =
     std::variant<FixedLength, UniformLength, LognormalLength, HistogramLength>;
 
+/// Prompts and answers that go together, with their weights; above 0 in sum.
+struct JointLengths {
+  struct Bin {
+    TokenCount prompt = 1, output = 1;
+    double weight = 0;
+  };
+  std::vector<Bin> bins;
+
+  [[nodiscard]] HistogramLength prompts() const;
+  [[nodiscard]] HistogramLength outputs() const;
+};
+
 /// Of the distribution, before anything is rounded or cut to a context.
 double mean_tokens(const LengthDistribution& lengths);
 
@@ -48,5 +60,8 @@ LognormalLength lognormal_length(double median, double p90);
 /// state its kind and source. Refuses others, and gives a fixed length of 1 for them.
 Sourced<LengthDistribution> read_lengths(const TomlTable& table, std::string_view key,
                                          const FigureDefaults& from);
+
+/// [[prompt, answer, weight], ...] in tokens. Refuses others, and gives lengths of 1 for them.
+JointLengths read_joint_lengths(const TomlTable& table, std::string_view key);
 
 }  // namespace rigcast

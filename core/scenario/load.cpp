@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/files/input_file.hpp"
 #include "core/text/nearest_name.hpp"
@@ -27,6 +28,7 @@ struct ProcessName {
 };
 constexpr ProcessName kProcesses[] = {{ArrivalProcess::kPoisson, "poisson"},
                                       {ArrivalProcess::kGamma, "gamma"},
+                                      {ArrivalProcess::kWeibull, "weibull"},
                                       {ArrivalProcess::kOnOff, "on-off"},
                                       {ArrivalProcess::kConstant, "constant"},
                                       {ArrivalProcess::kDoublyStochastic, "doubly-stochastic"},
@@ -34,23 +36,24 @@ constexpr ProcessName kProcesses[] = {{ArrivalProcess::kPoisson, "poisson"},
                                       {ArrivalProcess::kTrace, "trace"},
                                       {ArrivalProcess::kClosed, "closed"}};
 
-// Keys that one process alone reads.
+// Keys that some processes alone read.
 constexpr struct {
   const char* key;
   ArrivalProcess process;
-} kKeysOfOne[] = {{"cv", ArrivalProcess::kGamma},
-                  {"on", ArrivalProcess::kOnOff},
-                  {"off", ArrivalProcess::kOnOff},
-                  {"rate_cv", ArrivalProcess::kDoublyStochastic},
-                  {"rate_period", ArrivalProcess::kDoublyStochastic},
-                  {"trace", ArrivalProcess::kTrace},
-                  {"rate_scale", ArrivalProcess::kTrace},
-                  {"users", ArrivalProcess::kClosed}};
+  std::optional<ArrivalProcess> other = std::nullopt;
+} kKeysOfSome[] = {{"cv", ArrivalProcess::kGamma, ArrivalProcess::kWeibull},
+                   {"on", ArrivalProcess::kOnOff},
+                   {"off", ArrivalProcess::kOnOff},
+                   {"rate_cv", ArrivalProcess::kDoublyStochastic},
+                   {"rate_period", ArrivalProcess::kDoublyStochastic},
+                   {"trace", ArrivalProcess::kTrace},
+                   {"rate_scale", ArrivalProcess::kTrace},
+                   {"users", ArrivalProcess::kClosed}};
 
 // What a trace says itself.
 constexpr const char* kKeysOfNoTrace[] = {
     "rate",  "prompt_tokens", "output_tokens",        "turns",       "turn_tokens", "think_time",
-    "think", "prefix_groups", "shared_prefix_tokens", "prefix_skew", "seed"};
+    "think", "prefix_groups", "shared_prefix_tokens", "prefix_skew", "lengths",     "seed"};
 
 bool has_rate(ArrivalProcess process) {
   return process != ArrivalProcess::kClosed && process != ArrivalProcess::kBurst &&
@@ -81,6 +84,7 @@ void read_arrivals(const TomlTable& t, const Catalogue& catalogue, Load& load) {
   load.arrival = t.choice("arrival", implied_process(t, load.arrival),
                           {{"poisson", ArrivalProcess::kPoisson},
                            {"gamma", ArrivalProcess::kGamma},
+                           {"weibull", ArrivalProcess::kWeibull},
                            {"on-off", ArrivalProcess::kOnOff},
                            {"constant", ArrivalProcess::kConstant},
                            {"doubly-stochastic", ArrivalProcess::kDoublyStochastic},
@@ -114,9 +118,26 @@ void read_extent(const TomlTable& t, Load& load) {
   load.requests = t.integer_or("requests", load.requests, 1, kMaxRequests);
 }
 
+// Lengths that are stated win over those of a preset, whichever way it states them.
+void read_request_lengths(const TomlTable& t, const FigureDefaults& from, Load& load) {
+  if (t.has("lengths")) {
+    load.lengths = read_joint_lengths(t, "lengths");
+    load.prompt_tokens = {load.lengths->prompts(), from.kind, from.source};
+    load.output_tokens = {load.lengths->outputs(), from.kind, from.source};
+  }
+  for (const auto& [key, lengths] :
+       {std::pair{"prompt_tokens", &load.prompt_tokens}, {"output_tokens", &load.output_tokens}}) {
+    if (!t.has(key)) continue;
+    if (t.has("lengths"))
+      t.refuse("lengths", fmt::format("states the lengths of prompts and answers, as {} does", key),
+               "leave out one of them");
+    *lengths = read_lengths(t, key, from);
+    load.lengths.reset();
+  }
+}
+
 void read_sessions(const TomlTable& t, const FigureDefaults& from, Load& load) {
-  if (t.has("prompt_tokens")) load.prompt_tokens = read_lengths(t, "prompt_tokens", from);
-  if (t.has("output_tokens")) load.output_tokens = read_lengths(t, "output_tokens", from);
+  read_request_lengths(t, from, load);
   if (t.has("turn_tokens")) load.turn_tokens = read_lengths(t, "turn_tokens", from);
   if (const auto turns = t.find_number_figure("turns", 1, kMaxTurns)) load.turns = *turns;
   if (const auto tokens = t.find_number_figure("shared_prefix_tokens", 0, double(kMaxLength))) {
@@ -167,8 +188,8 @@ std::optional<Error> read_preset(const std::string& name, const Catalogue& catal
 }
 
 void check_process(const TomlTable& t, const Load& load) {
-  for (const auto& [key, process] : kKeysOfOne)
-    if (t.has(key) && load.arrival != process)
+  for (const auto& [key, process, other] : kKeysOfSome)
+    if (t.has(key) && load.arrival != process && load.arrival != other)
       t.refuse(key, fmt::format("arrivals that are {} have no {}", name(load.arrival), key),
                fmt::format("arrival = \"{}\" has", name(process)));
   if (t.has("rate") && load.arrival == ArrivalProcess::kClosed)
@@ -270,6 +291,7 @@ std::optional<Load> read_load(const TomlTable& root, TokenCount prompt_tokens,
   // What a person says of the request is meant for all requests.
   if (workload.has("prompt_tokens")) load.prompt_tokens = fixed(prompt_tokens);
   if (workload.has("output_tokens")) load.output_tokens = fixed(output_tokens);
+  if (workload.has("prompt_tokens") || workload.has("output_tokens")) load.lengths.reset();
   if (workload.has("depth"))
     workload.refuse("depth", "a server with a load begins with an empty cache",
                     "let conversations fill it: --turns 5");

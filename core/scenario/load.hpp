@@ -22,6 +22,7 @@ enum class ArrivalProcess {
   // Open: requests arrive whatever becomes of those before them.
   kPoisson,
   kGamma,             // gaps of a gamma distribution, with a coefficient of variation
+  kWeibull,           // the same, of a Weibull distribution
   kOnOff,             // Poisson in periods of exponential length, nothing between them
   kConstant,          // gaps of equal length
   kDoublyStochastic,  // Poisson, its rate drawn anew every period from a gamma distribution
@@ -37,7 +38,7 @@ struct Load {
   ArrivalProcess arrival = ArrivalProcess::kClosed;
   // Open processes. Their sessions begin at `rate` / `turns`.
   double rate = 0;          // requests/s in the mean, later turns of sessions included
-  double cv = 1;            // gamma: standard deviation of gaps / their mean
+  double cv = 1;            // gamma, Weibull: standard deviation of gaps / their mean
   Seconds on{10}, off{50};  // on-off: means of the periods
   double rate_cv = 0.5;     // doubly stochastic: of the rate
   Seconds rate_period{60};  // doubly stochastic
@@ -54,6 +55,8 @@ struct Load {
   // Lengths in tokens.
   Sourced<LengthDistribution> prompt_tokens;  // of the first request, after the shared prefix
   Sourced<LengthDistribution> output_tokens;
+  /// Both lengths of a request are drawn together, which the two above then have each for itself.
+  std::optional<JointLengths> lengths;
   Sourced<double> turns{1};  // requests of a session: the mean of a geometric distribution
   /// What a later turn adds to the prompts and answers before it; nullopt: as `prompt_tokens`.
   std::optional<Sourced<LengthDistribution>> turn_tokens;

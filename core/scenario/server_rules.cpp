@@ -222,7 +222,7 @@ std::vector<std::string> check_paged_server(const TomlTable& root, const Runtime
     of_model.refuse(
         "name", fmt::format("the state of recurrent layers is not planned for {}", runtime.name),
         "--runtime llama.cpp");
-  if (!model.window) return {};
+  if (!model.window || (runtime.server && runtime.server->scheduler.window_blocks)) return {};
   return {
       fmt::format("{}: layers with a window of {} tokens are planned as if they kept all tokens",
                   runtime.name, text_count(model.window->tokens))};

@@ -99,7 +99,8 @@ bool ServingMeasurement::is_doubtful() const {
                                 "MULTI_NODE",
                                 "SYNTHETIC_SPEC",
                                 "LENGTHS_NOT_STATED",
-                                "PREFIX_CACHE_LIKELY"};
+                                "PREFIX_CACHE_LIKELY",
+                                "CONTRADICTED"};
   return std::ranges::any_of(
       kReasons, [&](const char* reason) { return flags.find(reason) != std::string::npos; });
 }

@@ -57,10 +57,13 @@ double rate_of_few_bits(const GpuPart& gpu, QuantFormat format) {
 
 // Elements of a server's format as so many of 16 bits that take as long: multiplied by units of
 // their own, or by kernels that turn them into 16 bits.
-double as_16_bits(const StepContext& s, const GpuPart& gpu, QuantFormat format, double elements) {
+double as_16_bits(const StepContext& s, const GpuPart& gpu, const OpTraffic& t, QuantFormat format,
+                  double elements) {
+  const BatchEfficiency& batch = s.runtime.batch;
   const double rate = rate_of_few_bits(gpu, format);
-  return elements / (rate > 1 ? rate * s.runtime.batch.low_precision.value
-                              : s.runtime.format(format).batch.value);
+  if (rate > 1) return elements / (rate * batch.low_precision.value);
+  const double kernel = t.routed ? batch.packed_experts.value / batch.experts.value : 1.0;
+  return elements / (s.runtime.format(format).batch.value * kernel);
 }
 
 MatmulSplit split_matmul(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
@@ -79,7 +82,7 @@ MatmulSplit split_matmul(const StepContext& s, const GpuPart& gpu, const OpTraff
     } else {
       const bool as_floats = multiplies_as_floats(s, gpu, format);
       (as_floats ? m.as_floats : m.quants) +=
-          s.runtime.low_precision ? as_16_bits(s, gpu, format, elements) : elements;
+          s.runtime.low_precision ? as_16_bits(s, gpu, t, format, elements) : elements;
       if (!as_floats) m.quants_scaled += scaled / tiles_before(s, gpu, format);
       m.elements += elements;
       m.quant_bytes += bytes;

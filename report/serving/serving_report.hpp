@@ -56,10 +56,11 @@ struct ServingFigures {
   std::size_t shortened = 0;  // requests cut to the context, and conversations that it ended
 
   struct Cache {
-    bool slots = false;         // `mean` and `peak` are shares of the slots, whatever they hold
-    TokenCount capacity = 0;    // tokens
-    double mean = 0, peak = 0;  // shares of it
-    double hit_rate = 0;        // share of the prompts' tokens that were in it
+    bool slots = false;       // `mean` and `peak` are shares of the slots, whatever they hold
+    TokenCount capacity = 0;  // tokens of requests that are as long as the context
+    TokenCount capacity_without_windows = 0;  // of requests that no window cuts
+    double mean = 0, peak = 0;                // shares of it
+    double hit_rate = 0;                      // share of the prompts' tokens that were in it
     std::int64_t preemptions = 0;
     std::int64_t recomputed_tokens = 0;
 

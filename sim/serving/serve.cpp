@@ -38,12 +38,12 @@ std::string fault_of(const RequestLog& log, const KvCache& cache, const Schedule
 
 class Server {
  public:
-  Server(Arrivals& arrivals, const SchedulerPolicy& policy, TokenCount cache_tokens,
+  Server(Arrivals& arrivals, const SchedulerPolicy& policy, const CacheRoom& room,
          const StepTime& time, const RamTier& ram)
       : arrivals_(arrivals),
         time_(time),
         policy_(policy),
-        cache_(make_kv_cache(policy, cache_tokens, ram, log_)),
+        cache_(make_kv_cache(policy, room, ram, log_)),
         scheduler_(policy, *cache_, log_),
         ram_(ram),
         to_ram_(ram.to_ram, ram.start),
@@ -306,17 +306,17 @@ class Server {
 
 }  // namespace
 
-Result<ServingRun> serve(Arrivals& arrivals, const SchedulerPolicy& policy, TokenCount cache_tokens,
+Result<ServingRun> serve(Arrivals& arrivals, const SchedulerPolicy& policy, const CacheRoom& room,
                          const StepTime& time, const RamTier& ram) {
-  if (policy.step_tokens < 1 || policy.sequences < 1 || policy.block_tokens < 1 || cache_tokens < 1)
+  if (policy.step_tokens < 1 || policy.sequences < 1 || policy.block_tokens < 1 || room.tokens < 1)
     return bad_input("a scheduler without tokens, sequences or KV cache runs nothing");
-  return Server(arrivals, policy, cache_tokens, time, ram).run();
+  return Server(arrivals, policy, room, time, ram).run();
 }
 
 Result<ServingRun> serve(const std::vector<ServedRequest>& load, const SchedulerPolicy& policy,
-                         TokenCount cache_tokens, const StepTime& time, const RamTier& ram) {
+                         const CacheRoom& room, const StepTime& time, const RamTier& ram) {
   ListedArrivals arrivals(load);
-  return serve(arrivals, policy, cache_tokens, time, ram);
+  return serve(arrivals, policy, room, time, ram);
 }
 
 }  // namespace rigcast

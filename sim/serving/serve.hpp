@@ -9,6 +9,7 @@
 #include "core/base/error.hpp"
 #include "core/base/units.hpp"
 #include "core/runtime/scheduler_policy.hpp"
+#include "sim/serving/cache/cache_room.hpp"
 #include "sim/serving/cache/ram_tier.hpp"
 #include "sim/serving/gap_histogram.hpp"
 #include "sim/serving/load/arrivals.hpp"
@@ -69,13 +70,13 @@ struct ServingRun {
   std::size_t beyond_queue = 0;      // requests that found as many waiting as may wait
 };
 
-/// Serves all that arrives. `cache_tokens`: of the KV cache; `ram`: its second tier.
+/// Serves all that arrives. `room`: of the KV cache; `ram`: its second tier.
 /// Errors: a request that does not fit into the cache alone, arrives before the one before it, has
 /// no tokens, or continues a later one; a policy that lets nothing run; slots that share a cache
 /// which is too small for what they hold together.
-Result<ServingRun> serve(Arrivals& arrivals, const SchedulerPolicy& policy, TokenCount cache_tokens,
+Result<ServingRun> serve(Arrivals& arrivals, const SchedulerPolicy& policy, const CacheRoom& room,
                          const StepTime& time, const RamTier& ram = {});
 Result<ServingRun> serve(const std::vector<ServedRequest>& load, const SchedulerPolicy& policy,
-                         TokenCount cache_tokens, const StepTime& time, const RamTier& ram = {});
+                         const CacheRoom& room, const StepTime& time, const RamTier& ram = {});
 
 }  // namespace rigcast

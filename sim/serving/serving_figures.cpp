@@ -149,6 +149,7 @@ void average_over_time(const ServedLoad& s, ServingFigures& f) {
   f.cache_full = run.cache_full.value / seconds;
   f.step_full = run.step_full.value / seconds;
   f.cache.capacity = s.cache_tokens;
+  f.cache.capacity_without_windows = s.whole_cache_tokens;
   f.cache.mean = run.blocks / seconds / double(s.cache_units);
   f.cache.peak = double(run.peak_blocks) / double(s.cache_units);
   f.cache.recomputed_tokens = run.lost_tokens;

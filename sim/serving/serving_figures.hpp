@@ -9,10 +9,11 @@ namespace rigcast {
 
 struct ServedLoad {
   const ServingRun& run;
-  TokenCount cache_tokens = 0;
-  std::size_t cache_units = 0;  // blocks or slots
-  Bytes ram{};                  // of the cache's second tier; 0: there is none
-  Seconds before_scheduling{};  // of a request, before its arrival at the scheduler
+  TokenCount cache_tokens = 0;        // of requests that are as long as the context
+  TokenCount whole_cache_tokens = 0;  // of requests that no window cuts
+  std::size_t cache_units = 0;        // blocks or slots
+  Bytes ram{};                        // of the cache's second tier; 0: there is none
+  Seconds before_scheduling{};        // of a request, before its arrival at the scheduler
   bool is_open = false;
   bool slots = false;         // the units are slots
   std::size_t shortened = 0;  // requests that the context cut

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "report/report_words.hpp"
 #include "sim/serving/load/offered_load.hpp"
 #include "sim/serving/scenario_ram.hpp"
+#include "sim/serving/scenario_room.hpp"
 #include "sim/serving/serving_figures.hpp"
 
 namespace rigcast {
@@ -61,26 +61,6 @@ Load long_enough(Load load, const SchedulerPolicy& policy) {
   return load;
 }
 
-// Tokens for which every device has the KV of its layers.
-TokenCount cache_tokens_of(const Scenario& s, const Placement& p, const MemoryPlan& memory) {
-  if (s.scheduler->layout == KvLayout::kSlots)
-    return TokenCount(s.scheduler->sequences) * s.workload.context;
-  std::vector<double> per_token(memory.devices.size());
-  for (int l = 0; l < s.model.layers; ++l) {
-    const DeviceIndex at = p.layers[std::size_t(l)].kv;
-    const std::size_t device = at == kHost ? per_token.size() - 1 : std::size_t(at);
-    const auto& gpus = s.rig.gpus;
-    const bool shared = at != kHost && gpus[device].shared;
-    per_token[device] +=
-        kv_bytes_per_token(s.model, l, s.kv.types) * (shared ? gpus[device].shared->kv_copies : 1);
-  }
-  double tokens = std::numeric_limits<double>::infinity();
-  for (std::size_t d = 0; d < per_token.size(); ++d)
-    if (per_token[d] > 0) tokens = std::min(tokens, memory.devices[d].kv.value / per_token[d]);
-  const TokenCount block = s.scheduler->block_tokens;
-  return TokenCount(tokens / double(block) + 1e-6) * block;
-}
-
 }  // namespace
 
 Result<LoadSimulation> LoadSimulation::make(const Scenario& s) {
@@ -93,7 +73,8 @@ Result<LoadSimulation> LoadSimulation::make(const Scenario& s) {
     return Error{ErrorKind::kDoesNotFit, shortage_text(memory),
                  "fewer --slots, a shorter --context, a smaller --kv-type "
                  "or --quant"};
-  const TokenCount tokens = cache_tokens_of(s, placement, memory);
+  const CacheRoom room = cache_room_of(s, placement, memory);
+  const TokenCount tokens = tokens_of_long_requests(s, room);
   if (tokens < s.workload.context)
     return Error{ErrorKind::kDoesNotFit,
                  fmt::format("the KV cache has room for {} tokens, a request may have {}",
@@ -101,20 +82,24 @@ Result<LoadSimulation> LoadSimulation::make(const Scenario& s) {
                  "a shorter --context, a smaller --kv-type or --quant"};
   auto ram = ram_tier_of(s, placement, memory.devices.back().free());
   if (!ram) return ram.error();
-  return LoadSimulation(s, std::move(placement), std::move(memory), tokens, *std::move(ram));
+  return LoadSimulation(s, std::move(placement), std::move(memory), room, *std::move(ram));
 }
 
 LoadSimulation::LoadSimulation(const Scenario& s, Placement placement, MemoryPlan memory,
-                               TokenCount cache_tokens, RamTier ram)
+                               const CacheRoom& room, RamTier ram)
     : scenario_(&s),
       placement_(std::move(placement)),
       memory_(std::move(memory)),
-      cache_tokens_(cache_tokens),
+      room_(room),
       ram_(std::move(ram)),
       cost_(s, placement_, memory_) {
   const Regime regime = regime_of(s, placement_);
   decode_ = profile_interval(s, SpeedMetric::kDecode, regime);
   prompt_ = profile_interval(s, SpeedMetric::kPrefill, regime);
+}
+
+TokenCount LoadSimulation::cache_tokens() const {
+  return tokens_of_long_requests(*scenario_, room_);
 }
 
 Result<ServingFigures> LoadSimulation::figures(const Load& stated, MachineSpeed speed) {
@@ -132,15 +117,16 @@ Result<ServingFigures> LoadSimulation::figures(const Load& stated, MachineSpeed 
   const StepTime time = [&](const StepWork& work) {
     return cost_(work) * (work.prompts.empty() ? decodes : prompts);
   };
-  const auto run = serve(accepted, *s.scheduler, cache_tokens_, time, ram_);
+  const auto run = serve(accepted, *s.scheduler, room_, time, ram_);
   if (!run) return run.error();
   if (run->load.empty())
     return bad_input("no request arrives", "a longer duration, or a higher rate");
   const bool slots = s.scheduler->layout == KvLayout::kSlots;
   const std::size_t units =
-      slots ? s.scheduler->sequences : std::size_t(cache_tokens_ / s.scheduler->block_tokens);
+      slots ? s.scheduler->sequences : std::size_t(room_.tokens / s.scheduler->block_tokens);
   return figures_of({.run = *run,
-                     .cache_tokens = cache_tokens_,
+                     .cache_tokens = cache_tokens(),
+                     .whole_cache_tokens = tokens_of_short_requests(s, room_),
                      .cache_units = units,
                      .ram = ram_.capacity,
                      .before_scheduling = reading,

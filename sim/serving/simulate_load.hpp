@@ -29,8 +29,8 @@ class LoadSimulation {
 
   [[nodiscard]] const Placement& placement() const { return placement_; }
   [[nodiscard]] const MemoryPlan& memory() const { return memory_; }
-  /// Tokens of the KV cache of all requests.
-  [[nodiscard]] TokenCount cache_tokens() const { return cache_tokens_; }
+  /// Tokens of the KV cache of all requests, if each has as many as the context allows.
+  [[nodiscard]] TokenCount cache_tokens() const;
 
   /// Errors: those of offer() and serve(); no request arrives.
   Result<ServingFigures> figures(const Load& load, MachineSpeed speed = MachineSpeed::kForecast);
@@ -39,11 +39,11 @@ class LoadSimulation {
 
  private:
   LoadSimulation(const Scenario& scenario, Placement placement, MemoryPlan memory,
-                 TokenCount cache_tokens, RamTier ram);
+                 const CacheRoom& room, RamTier ram);
   const Scenario* scenario_;
   Placement placement_;
   MemoryPlan memory_;
-  TokenCount cache_tokens_;
+  CacheRoom room_;
   RamTier ram_;
   StepCost cost_;
   // Speeds at the ends of the interval, as shares of the forecast: of steps without prompts, and

@@ -16,16 +16,24 @@ std::size_t blocks_in(const RamTier& ram, TokenCount block) {
 
 }  // namespace
 
-BlockCache::BlockCache(const SchedulerPolicy& policy, TokenCount tokens, const RamTier& ram,
+BlockCache::BlockCache(const SchedulerPolicy& policy, const CacheRoom& room, const RamTier& ram,
                        const RequestLog& log)
     : block_(policy.block_tokens),
+      room_(room),
       shares_(policy.prefix_cache),
       in_step_(policy.shares_in_step),
       min_from_ram_(policy.ram_min_tokens),
-      pool_(std::size_t(tokens / policy.block_tokens)),
+      pool_(std::size_t(room.tokens / policy.block_tokens)),
       log_(log),
       block_bytes_(bytes_of_block(ram, policy.block_tokens)),
       ram_(blocks_in(ram, policy.block_tokens)) {}
+
+TokenCount BlockCache::longest_sequence() const {
+  const TokenCount within = room_.window + block_;  // tokens up to which windows grow, too
+  const std::size_t full = window_blocks_for(within);
+  if (pool_.count() >= blocks_for(within) + full) return TokenCount(pool_.count() - full) * block_;
+  return TokenCount(double(pool_.count()) / (1 + room_.window_blocks)) * block_;
+}
 
 KvCache::Found BlockCache::find(RequestId id) {
   hits_.clear();
@@ -47,28 +55,28 @@ bool BlockCache::has_room(TokenCount tokens, std::size_t of_others) const {
   // Blocks that nobody uses any more but that hold what was found are free as yet.
   const auto unused = std::size_t(
       std::ranges::count_if(hits_, [&](BlockId block) { return pool_.is_free(block); }));
-  const std::size_t wanted = blocks_for(tokens) - std::min(blocks_for(tokens), hits_.size());
+  const std::size_t wanted = lacking(blocks_for(tokens), hits_.size()) + window_blocks_for(tokens);
   return wanted + unused + of_others <= pool_.free();
 }
 
 void BlockCache::admit(RequestId id) {
   if (id >= blocks_.size()) blocks_.resize(std::max(std::size_t(id) + 1, log_.size()));
   if (id >= held_.size()) held_.resize(blocks_.size());
+  if (id >= windows_.size()) windows_.resize(blocks_.size());
   for (const BlockId block : hits_) pool_.share(block);
   blocks_[id] = hits_;
   held_[id] = TokenCount(hits_.size());
 }
 
 void BlockCache::reserve(RequestId id, TokenCount tokens) {
-  std::vector<BlockId>& own = blocks_[id];
-  while (own.size() < blocks_for(tokens)) own.push_back(pool_.take());
+  take_until(blocks_[id], blocks_for(tokens));
+  take_until(windows_[id], window_blocks_for(tokens));
 }
 
 bool BlockCache::grow(RequestId id, TokenCount tokens) {
-  std::vector<BlockId>& own = blocks_[id];
-  const std::size_t wanted = blocks_for(tokens);
-  if (wanted > own.size() && wanted - own.size() > pool_.free()) return false;
-  while (own.size() < wanted) own.push_back(pool_.take());
+  if (units_lacking(id, tokens) > pool_.free()) return false;
+  take_until(blocks_[id], blocks_for(tokens));
+  take_until(windows_[id], window_blocks_for(tokens));
   hold(id, in_step_ ? tokens : log_.state(id).computed);
   return true;
 }
@@ -81,6 +89,8 @@ bool BlockCache::can_grow(const std::vector<RequestId>& ids, TokenCount more) co
 
 void BlockCache::release(RequestId id) {
   if (!in_step_) hold(id, log_.state(id).computed);
+  pool_.release(windows_[id]);
+  windows_[id].clear();
   pool_.release(blocks_[id]);
   blocks_[id].clear();
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/runtime/scheduler_policy.hpp"
+#include "sim/serving/cache/cache_room.hpp"
 #include "sim/serving/cache/ram_tier.hpp"
 #include "sim/serving/load/request_log.hpp"
 

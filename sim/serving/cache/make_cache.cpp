@@ -5,11 +5,11 @@
 
 namespace rigcast {
 
-std::unique_ptr<KvCache> make_kv_cache(const SchedulerPolicy& policy, TokenCount tokens,
+std::unique_ptr<KvCache> make_kv_cache(const SchedulerPolicy& policy, const CacheRoom& room,
                                        const RamTier& ram, const RequestLog& log) {
   if (policy.layout == KvLayout::kSlots)
-    return std::make_unique<SlotCache>(policy, tokens, ram, log);
-  return std::make_unique<BlockCache>(policy, tokens, ram, log);
+    return std::make_unique<SlotCache>(policy, room.tokens, ram, log);
+  return std::make_unique<BlockCache>(policy, room, ram, log);
 }
 
 }  // namespace rigcast

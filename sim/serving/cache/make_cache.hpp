@@ -7,8 +7,8 @@
 
 namespace rigcast {
 
-/// `tokens`: of the whole cache. The log and the tier must outlive it.
-std::unique_ptr<KvCache> make_kv_cache(const SchedulerPolicy& policy, TokenCount tokens,
+/// The log and the tier must outlive it.
+std::unique_ptr<KvCache> make_kv_cache(const SchedulerPolicy& policy, const CacheRoom& room,
                                        const RamTier& ram, const RequestLog& log);
 
 }  // namespace rigcast

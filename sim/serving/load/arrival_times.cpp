@@ -1,8 +1,11 @@
 #include "sim/serving/load/arrival_times.hpp"
 
+#include <boost/math/tools/roots.hpp>
 #include <boost/random/exponential_distribution.hpp>
 #include <boost/random/gamma_distribution.hpp>
 #include <boost/random/uniform_01.hpp>
+#include <boost/random/weibull_distribution.hpp>
+#include <cmath>
 #include <utility>
 
 namespace rigcast {
@@ -10,9 +13,22 @@ namespace {
 
 using Exponential = boost::random::exponential_distribution<double>;
 using Gamma = boost::random::gamma_distribution<double>;
+using Weibull = boost::random::weibull_distribution<double>;
 
 // A gamma distribution of this mean and coefficient of variation.
 Gamma gamma_with(double mean, double cv) { return Gamma(1 / (cv * cv), mean * cv * cv); }
+
+// A Weibull distribution of this mean and coefficient of variation, which falls as the shape grows.
+Weibull weibull_with(double mean, double cv) {
+  const auto excess = [cv](double shape) {
+    return std::lgamma(1 + 2 / shape) - 2 * std::lgamma(1 + 1 / shape) - std::log1p(cv * cv);
+  };
+  constexpr double kLeast = 0.05, kMost = 1000;  // beyond the variations that a load may have
+  const auto [below, above] = boost::math::tools::bisect(
+      excess, kLeast, kMost, boost::math::tools::eps_tolerance<double>());
+  const double shape = (below + above) / 2;
+  return Weibull(shape, mean / std::tgamma(1 + 1 / shape));
+}
 
 // Gaps that do not depend on one another.
 template <class Gap>
@@ -98,6 +114,7 @@ std::unique_ptr<ArrivalTimes> arrival_times(const Load& load, double rate) {
   switch (load.arrival) {
     case ArrivalProcess::kPoisson: return renewal(Exponential(rate));
     case ArrivalProcess::kGamma: return renewal(gamma_with(1 / rate, load.cv));
+    case ArrivalProcess::kWeibull: return renewal(weibull_with(1 / rate, load.cv));
     case ArrivalProcess::kConstant: return renewal([rate](Random&) { return 1 / rate; });
     case ArrivalProcess::kOnOff: return std::make_unique<OnOff>(rate, load.on, load.off);
     case ArrivalProcess::kDoublyStochastic:

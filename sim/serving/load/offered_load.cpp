@@ -50,9 +50,16 @@ class Sessions {
         prompt_(draw_from(load.prompt_tokens.value)),
         later_(draw_from(load.later_turns())),
         output_(draw_from(load.output_tokens.value)),
+        turns_of_both_(load.turn_tokens.has_value() ? 1 : kMaxTurns),
         turns_(load.turns.value),
         think_(load.think_time.value),
         think_is_constant_(load.think_is_constant) {
+    if (load.lengths) {
+      pairs_ = load.lengths->bins;
+      std::vector<double> weights;
+      for (const JointLengths::Bin& bin : pairs_) weights.push_back(bin.weight);
+      pair_ = boost::random::discrete_distribution<std::size_t>(weights);
+    }
     if (load.shared_prefix_tokens.value <= 0) return;
     std::vector<double> shares;
     for (int k = 1; k <= load.prefix_groups; ++k)
@@ -64,15 +71,25 @@ class Sessions {
     Session s;
     s.group = group_(random_);
     s.turns.resize(std::size_t(draw_turns()));
-    for (Turn& turn : s.turns) {
-      turn.tokens = (&turn == s.turns.data() ? prompt_ : later_)(random_);
-      turn.output = output_(random_);
+    for (int t = 0; Turn & turn : s.turns) {
+      draw_lengths(turn, t++);
       turn.think = draw_think();
     }
     return s;
   }
 
  private:
+  void draw_lengths(Turn& turn, int number) {
+    if (!pairs_.empty() && number < turns_of_both_) {
+      const JointLengths::Bin& both = pairs_[pair_(random_)];
+      turn.tokens = both.prompt;
+      turn.output = both.output;
+    } else {
+      turn.tokens = (number == 0 ? prompt_ : later_)(random_);
+      turn.output = output_(random_);
+    }
+  }
+
   int draw_turns() {
     if (turns_ <= 1) return 1;
     boost::random::geometric_distribution<int> others(1 / turns_);
@@ -86,6 +103,9 @@ class Sessions {
 
   Random random_;
   DrawLength prompt_, later_, output_;
+  std::vector<JointLengths::Bin> pairs_;  // lengths that are drawn together; empty: none
+  boost::random::discrete_distribution<std::size_t> pair_;
+  int turns_of_both_;  // first turns of a session whose lengths are drawn so
   boost::random::discrete_distribution<std::size_t> group_;  // of one group, if none is stated
   double turns_;
   Seconds think_;

@@ -92,6 +92,22 @@ TEST_CASE("Every key of a load is read", "[scenario][load]") {
   CHECK_FALSE(load.slo.itl);
 }
 
+TEST_CASE("Lengths of prompts and answers may be stated together", "[scenario][load]") {
+  const Load load = load_of("lengths = [[300, 600, 3], [8000, 100, 1]]\n");
+  REQUIRE(load.lengths);
+  CHECK(mean_prompt(load) == Approx((3 * 300 + 8000) / 4.0));
+  CHECK(mean_output(load) == Approx((3 * 600 + 100) / 4.0));
+  // They win over those of a preset, and one that is stated for itself wins over them.
+  CHECK(mean_output(load_of("preset = 'chat'\nlengths = [[10, 20, 1]]\n")) == 20);
+  CHECK_FALSE(
+      scenario_with("[workload]\nprompt_tokens = 50\n[load]\npreset = 'chat'\n").load->lengths);
+  check_refused("lengths = [[300, 600]]\n", "expected rows");
+  check_refused("lengths = [[300, 0, 1]]\n", "expected rows");
+  check_refused("lengths = [[300, 600, 0]]\n", "add up to nothing");
+  check_refused("lengths = [[300, 600, 1]]\noutput_tokens = 5\n", "leave out one");
+  check_refused("trace = 'azure-2023-conv'\nlengths = [[300, 600, 1]]\n", "its own times");
+}
+
 TEST_CASE("A load's keys imply how requests arrive", "[scenario][load]") {
   CHECK(load_of("rate = 2\n").arrival == ArrivalProcess::kPoisson);
   CHECK(load_of("users = 3\n").arrival == ArrivalProcess::kClosed);
@@ -236,7 +252,8 @@ TEST_CASE("Figures of a load out of range are refused", "[scenario][load]") {
   check_refused("think_time = '-1 s'\n", "think_time");
   check_refused("duration = '0 s'\n", "plausible");
   check_refused("think = 'normal'\n", "exponential, constant");
-  check_refused("arrival = 'weibull'\n", "poisson");
+  check_refused("arrival = 'erlang'\n", "poisson");
+  check_refused("arrival = 'weibull'\n", "need a rate");
   check_refused("arrival = 'doubly-stochastic'\nrate = 1e-5\nrate_period = '1 s'\n", "too short");
   check_refused("arrival = 'on-off'\nrate = 1e-5\non = '1 s'\noff = '1 s'\n", "too short");
   check_refused("rat = 2\n", "rate");

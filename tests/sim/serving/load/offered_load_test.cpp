@@ -85,11 +85,13 @@ void check_gaps(const Load& load, double cv) {
 
 TEST_CASE("Gaps have the mean and the variation of their process", "[serving][load]") {
   check_gaps(load_of(ArrivalProcess::kPoisson, 5), 1);
-  for (const double cv : {0.5, 2.0, 4.0}) {
-    Load load = load_of(ArrivalProcess::kGamma, 3);
-    load.cv = cv;
-    check_gaps(load, cv);
-  }
+  for (const auto process : {ArrivalProcess::kGamma, ArrivalProcess::kWeibull})
+    for (const double cv : {0.5, 1.0, 2.0}) {
+      INFO(name(process) << ", cv " << cv);
+      Load load = load_of(process, 3);
+      load.cv = cv;
+      check_gaps(load, cv);
+    }
 }
 
 TEST_CASE("An interrupted Poisson process has hyperexponential gaps", "[serving][load]") {
@@ -166,6 +168,27 @@ TEST_CASE("Lengths are those of their distribution", "[serving][load]") {
   check_mean(share_up_to(histogram, 100), 0.75);
   for (const double length : draws(FixedLength{7})) REQUIRE(length == 7);
   for (const double length : draws(LognormalLength{1, 3})) REQUIRE(length >= 1);
+}
+
+TEST_CASE("Lengths that are stated together are drawn together", "[serving][load]") {
+  Load load = load_of(ArrivalProcess::kBurst);
+  load.requests = 20'000;
+  load.lengths = JointLengths{{{300, 600, 3}, {8000, 100, 1}}};
+  load.prompt_tokens.value = load.lengths->prompts();
+  load.output_tokens.value = load.lengths->outputs();
+  std::vector<double> long_prompts;
+  for (const ServedRequest& r : drive(*offered(load), 1_s)) {
+    if (r.output != (r.prompt == 300 ? 600 : 100)) FAIL(r.prompt << ", " << r.output);
+    long_prompts.push_back(r.prompt == 8000 ? 1 : 0);
+  }
+  check_mean(long_prompts, 0.25);
+  // What later turns add may be stated for itself; their answers are as long as others.
+  load.turns.value = 2;
+  load.turn_tokens = Sourced<LengthDistribution>{FixedLength{7}, SourceKind::kAssumed, ""};
+  std::vector<double> outputs;
+  for (const ServedRequest& r : drive(*offered(load), 1_s))
+    if (r.continues) outputs.push_back(double(r.output));
+  check_mean(outputs, (3 * 600 + 100) / 4.0);
 }
 
 TEST_CASE("Users wait for their answers and think", "[serving][load]") {

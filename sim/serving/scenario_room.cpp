@@ -1,0 +1,78 @@
+#include "sim/serving/scenario_room.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "core/model/kv_bytes.hpp"
+
+namespace rigcast {
+namespace {
+
+// Tokens for which every device has the KV of those of its layers that are asked for.
+template <typename Counts>
+double tokens_of_layers(const Scenario& s, const Placement& p, const MemoryPlan& memory,
+                        const Counts& counts) {
+  std::vector<double> per_token(memory.devices.size());
+  for (int l = 0; l < s.model.layers; ++l) {
+    if (!counts(l)) continue;
+    const DeviceIndex at = p.layers[std::size_t(l)].kv;
+    const std::size_t device = at == kHost ? per_token.size() - 1 : std::size_t(at);
+    const auto& gpus = s.rig.gpus;
+    const bool shared = at != kHost && gpus[device].shared;
+    per_token[device] +=
+        kv_bytes_per_token(s.model, l, s.kv.types) * (shared ? gpus[device].shared->kv_copies : 1);
+  }
+  double tokens = std::numeric_limits<double>::infinity();
+  for (std::size_t d = 0; d < per_token.size(); ++d)
+    if (per_token[d] > 0) tokens = std::min(tokens, memory.devices[d].kv.value / per_token[d]);
+  return tokens;
+}
+
+TokenCount in_blocks(double tokens, TokenCount block) {
+  return TokenCount(tokens / double(block) + 1e-6) * block;
+}
+
+// Layers of a group, whose blocks are given together: as many as there are of the rarer kind, of
+// those that keep all tokens and those with a window. Kinds that are about as large make one group
+// each. See vLLM's v1/core/kv_cache_utils.py, _get_kv_cache_groups_uniform_page_size().
+double layers_of_group(double all, double windows) {
+  constexpr double kAlike = 1.25;
+  const double more = std::max(all, windows), less = std::min(all, windows);
+  return more < kAlike * less ? more : less;
+}
+
+}  // namespace
+
+CacheRoom cache_room_of(const Scenario& s, const Placement& p, const MemoryPlan& memory) {
+  const SchedulerPolicy& policy = *s.scheduler;
+  if (policy.layout == KvLayout::kSlots) return TokenCount(policy.sequences) * s.workload.context;
+  const TokenCount block = policy.block_tokens;
+  double all = 0, windows = 0;
+  for (int l = 0; l < s.model.layers; ++l)
+    if (s.model.has_kv(l)) ++(s.model.sees_all_tokens(l) ? all : windows);
+  // Blocks that are copied to RAM are of all layers.
+  const bool apart = policy.window_blocks && policy.ram_cache <= 0_B && all > 0 && windows > 0;
+  if (!apart) return in_blocks(tokens_of_layers(s, p, memory, [](int) { return true; }), block);
+  const double group = layers_of_group(all, windows);
+  const double groups = std::ceil(all / group);  // the last one is filled up
+  const double tokens =
+      tokens_of_layers(s, p, memory, [&](int l) { return s.model.sees_all_tokens(l); });
+  return {in_blocks(tokens * all / (groups * group), block), s.model.window->tokens,
+          std::ceil(windows / group) / groups};
+}
+
+TokenCount tokens_of_long_requests(const Scenario& s, const CacheRoom& room) {
+  if (room.window <= 0) return room.tokens;
+  const TokenCount block = s.scheduler->block_tokens, context = s.workload.context;
+  const double blocks =
+      std::ceil(double(context) / double(block)) + double(room.blocks_of_windows(context, block));
+  return TokenCount(double(room.tokens / block) / blocks * double(context));
+}
+
+TokenCount tokens_of_short_requests(const Scenario& s, const CacheRoom& room) {
+  return in_blocks(double(room.tokens) / (1 + room.window_blocks), s.scheduler->block_tokens);
+}
+
+}  // namespace rigcast

@@ -1,0 +1,85 @@
+// Room of layers that keep the tokens of a window alone.
+#include "sim/serving/scenario_room.hpp"
+
+#include "perfmodel/resolve_placement.hpp"
+#include "sim/serving/simulate_load.hpp"
+#include "tests/catch.hpp"
+#include "tests/sim/scenario_fixtures.hpp"
+#include "tests/sim/serving/serving_fixture.hpp"
+
+using namespace rigcast;
+using fixtures::scenario;
+using fixtures::served;
+using fixtures::Settings;
+using fixtures::with;
+
+namespace {
+
+const Settings kGptOss = {{"rig.gpu", "[\"rtx-3090\"]"},
+                          {"model.name", "gpt-oss-20b"},
+                          {"model.quant", "BF16"},
+                          {"runtime.name", "vllm"},
+                          {"load.users", "2"},
+                          {"scheduler.memory_share", "0.95"},
+                          {"scheduler.max_sequences", "32"},
+                          {"placement.gpu_layers", "25"},
+                          {"workload.context", "131072"}};
+
+CacheRoom room_of(const Scenario& s) {
+  const Placement placement = resolve_placement(s);
+  return cache_room_of(s, placement, plan_memory(s, placement, s.workload.context));
+}
+
+}  // namespace
+
+TEST_CASE("vLLM gives layers with a window blocks of the window alone", "[serving][vllm]") {
+  const Scenario s = scenario(kGptOss);
+  const CacheRoom room = room_of(s);
+  // Twelve layers of each kind: two groups. 128 tokens lie in up to nine blocks of 16.
+  CHECK(room.window == 128);
+  CHECK(room.window_blocks == 1);
+  CHECK(room.blocks_of_windows(1, 16) == 1);
+  CHECK(room.blocks_of_windows(100'000, 16) == 9);
+  // Twice as many of long requests as of those that no window cuts.
+  CHECK(double(tokens_of_long_requests(s, room)) ==
+        Approx(2.0 * double(tokens_of_short_requests(s, room))).epsilon(0.002));
+  // Not with a second tier, whose copies are of all layers; nor where the server keeps all tokens.
+  const Scenario tier = scenario(with(kGptOss, {{"scheduler.ram_cache", "\"4 GiB\""}}));
+  CHECK(room_of(tier).window == 0);
+  CHECK(double(room_of(tier).tokens) ==
+        Approx(double(tokens_of_short_requests(s, room))).epsilon(0.001));
+}
+
+TEST_CASE("Blocks of windows are taken and given back with the others", "[serving]") {
+  std::vector<ServedRequest> load;
+  for (int i = 0; i < 300; ++i)
+    load.push_back({Seconds{0.05 * i}, 20 + (i * 37) % 300, 1 + (i * 11) % 90, {}, 0});
+  const StepTime time = [](const StepWork& work) {
+    TokenCount tokens = work.decodes;
+    for (const SequenceWork& prompt : work.prompts) tokens += prompt.tokens;
+    return Seconds{0.01 + 20e-6 * double(tokens)};
+  };
+  SchedulerPolicy policy;
+  policy.sequences = 8;
+  policy.step_tokens = 256;
+  constexpr std::size_t kBlocks = 60;
+  const auto run_of = [&](const CacheRoom& room) {
+    const auto run = serve(load, policy, room, time);
+    REQUIRE(run);
+    CHECK(run->free_blocks_at_end == kBlocks);
+    CHECK(run->peak_blocks <= kBlocks);
+    std::int64_t tokens = 0;
+    for (const ServedRequest& r : load) tokens += r.prompt + r.output - 1;
+    CHECK(run->computed_tokens + run->hit_tokens - run->lost_tokens == tokens);
+    return *run;
+  };
+  const TokenCount all = TokenCount(kBlocks) * 16;
+  const ServingRun none = run_of(all);
+  const ServingRun windows = run_of({all, 64, 1});
+  CHECK(windows.end > none.end);  // windows take a part of the room
+  CHECK(windows.blocks > none.blocks);
+  // A request that fits without them may not with them.
+  const std::vector<ServedRequest> longest = {{Seconds{0}, all - 10, 10, {}, 0}};
+  CHECK(serve(longest, policy, all, time));
+  CHECK_FALSE(serve(longest, policy, {all, 64, 1}, time));
+}
