@@ -12,6 +12,7 @@ from collections import Counter
 sys.dont_write_bytecode = True
 from accuracy_reasons import likely_reason, reason_class
 from layout import ROOT, README, arguments, filled, json_of, percent, readme_with, table, write
+from serving_accuracy import serving_tables
 
 TARGET = ROOT / "docs" / "accuracy.md"
 MEASUREMENTS = ROOT / "runtimes" / "measurements" / "benchmarks.csv"
@@ -135,11 +136,11 @@ def judged_table(build):
                   "inside 80 %"], lines)
 
 
-def document(report, others, judged):
+def document(report, others, judged, serving):
     coverage = report["coverage"]
     regimes = ", ".join(f"{name}: {n}" for name, n in coverage["not_fitted_by_regime"].items())
     counts = [[c["tool"], c["rows"], percent(c["share"])] for c in others["counts"]]
-    return filled("accuracy.md", report | coverage | {
+    return filled("accuracy.md", report | coverage | serving | {
         "bars": bars_table(report["bars"]),
         "decode": metric_table(report["summary"], "tg_tps"),
         "prefill": metric_table(report["summary"], "pp_tps"),
@@ -188,7 +189,8 @@ def main():
     others = json_of(options.build / "bench" / "bench_formulas", MEASUREMENTS, options.left_out)
     readme = readme_with("accuracy", readme_table(report["bars"]))
     readme = readme_with("server", server_table(options.build), readme)
-    write({TARGET: document(report, others, judged_table(options.build)), README: readme},
+    written = document(report, others, judged_table(options.build), serving_tables(options.build))
+    write({TARGET: written, README: readme},
           options.check, RENEW)
 
 

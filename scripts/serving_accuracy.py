@@ -1,0 +1,79 @@
+"""Errors of forecasts of servers under load, by engine and chip: a table of docs/accuracy.md."""
+import csv
+from collections import defaultdict
+
+from layout import ROOT, json_of, table
+
+LOADS = ROOT / "runtimes" / "measurements" / "serving" / "serving.csv"
+LEFT_OUT = ROOT / "runtimes" / "fitted" / "vllm.left-out.csv"
+# Allowed medians and 90th percentiles, of chips that the fit has seen and of others.
+METRICS = {"output_tps": ("tokens/s", (0.04, 0.10), (0.08, 0.20)),
+           "tpot_p50_s": ("TPOT p50", (0.04, 0.10), (0.08, 0.20)),
+           "tpot_p99_s": ("TPOT p99", (0.08, 0.20), (0.15, 0.35)),
+           "ttft_p50_s": ("TTFT p50", (0.10, 0.25), (0.15, 0.40)),
+           "ttft_p99_s": ("TTFT p99", (0.15, 0.35), (0.20, 0.45)),
+           "kv_tokens": ("KV tokens", (0.02, 0.05), (0.03, 0.08))}
+# Arrivals of which a server computes as much as it can.
+BUSY = ("closed", "all at once", "lockstep")
+
+
+def nearest_rank(errors, share):
+    return sorted(errors)[max(0, -(-len(errors) * share // 100) - 1)]
+
+
+def cell(errors, bar):
+    if not errors:
+        return ""
+    figures = []
+    for share, allowed in zip((50, 90), bar):
+        error = nearest_rank(errors, share)
+        text = f"{100 * error:.0f}"
+        figures.append(f"**{text}**" if error > allowed else text)
+    return " / ".join(figures)
+
+
+def lines_of(groups, bar_of):
+    """A line for each engine and chip: how many runs, then every metric."""
+    lines = []
+    for (engine, chip), errors in sorted(groups.items()):
+        runs = max(len(of_metric) for of_metric in errors.values())
+        lines.append([engine, chip, runs, *(cell(errors.get(metric), bar_of(engine, bars))
+                                            for metric, (_, *bars) in METRICS.items())])
+    return lines
+
+
+def measured():
+    with LOADS.open(encoding="utf-8", newline="") as file:
+        return {row["id"]: row for row in csv.DictReader(file)}
+
+
+def forecast_errors(build, runs):
+    """By engine and chip, of the profiles as they are shipped."""
+    groups = defaultdict(lambda: defaultdict(list))
+    report = json_of(build / "rigcast", "validate", "--against", LOADS, "--format", "json")
+    for row in report["rows"]:
+        run = runs[row["id"]]
+        busy = run["arrival"] in BUSY
+        if not row["counted"] or row["metric"] not in METRICS or (row["metric"] == "output_tps" and not busy):
+            continue
+        groups[run["engine"], run["gpu"]][row["metric"]].append(abs(row["error"]))
+    return groups
+
+
+def left_out_errors():
+    """Of vLLM's profile, fitted without the chip."""
+    groups = defaultdict(lambda: defaultdict(list))
+    with LEFT_OUT.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            if row["metric"] in METRICS:
+                groups["vllm", row["chip"]][row["metric"]].append(abs(float(row["left_out_error"])))
+    return groups
+
+
+def serving_tables(build):
+    header = ["engine", "GPU", "runs", *(name for name, *_ in METRICS.values())]
+    shipped = lines_of(forecast_errors(build, measured()),
+                       lambda engine, bars: bars[0 if engine == "vllm" else 1])
+    unseen = lines_of(left_out_errors(), lambda engine, bars: bars[1])
+    return {"serving": table(header, shipped, right=range(2, 9)),
+            "serving_left_out": table(header, unseen, right=range(2, 9))}
