@@ -12,8 +12,10 @@
 #include "core/scenario/scenario.hpp"
 #include "core/text/unit_text.hpp"
 #include "report/terminal/progress_line.hpp"
+#include "report/trace_stream.hpp"
 #include "sim/by_context.hpp"
 #include "sim/serving/simulate_load.hpp"
+#include "sim/serving/watch/load_trace.hpp"
 #include "sim/simulate.hpp"
 
 namespace rigcast::cli {
@@ -48,18 +50,37 @@ Result<std::vector<TokenCount>> positions_of(const std::vector<std::string>& tex
   return out;
 }
 
-// What the scenario's load gets of its server.
-std::optional<Error> add_serving(Report& report) {
-  auto simulation = LoadSimulation::make(*report.scenario);
+// The timeline of a load, which is written while it is served.
+struct LoadTraceFile {
+  LoadTraceFile(TraceStream to, std::size_t units) : out(std::move(to)), trace(out, units) {}
+  TraceStream out;
+  LoadTrace trace;
+};
+
+// What the scenario's load gets of its server. `trace_file`: of its timeline; empty: none.
+std::optional<Error> add_serving(Report& report, const std::string& trace_file) {
+  const Scenario& s = *report.scenario;
+  auto simulation = LoadSimulation::make(s);
   if (!simulation) return simulation.error();
   ProgressLine progress;
   simulation->watch([&progress](std::size_t requests) {
     if (requests % 100 == 0) progress.show(fmt::format("{} requests", requests));
   });
-  auto serving = simulation->report(*report.scenario->load);
+  std::optional<LoadTraceFile> file;
+  if (!trace_file.empty()) {
+    auto out = TraceStream::create(trace_file,
+                                   fmt::format("{}, {} predicted", s.model.name, text(*s.load)));
+    if (!out) return out.error();
+    file.emplace(*std::move(out), simulation->cache_units());
+  }
+  auto serving = simulation->report(*s.load, file ? &file->trace : nullptr);
   if (!serving) return serving.error();
   report.serving = *std::move(serving);
-  return std::nullopt;
+  if (!file) return std::nullopt;
+  file->trace.finish();
+  if (auto note = file->trace.left_out(); !note.empty())
+    report.warnings.insert(report.warnings.begin(), std::move(note));
+  return file->out.finish();
 }
 
 int simulate_verb(const Options& options, const Catalogue& catalogue) {
@@ -70,8 +91,8 @@ int simulate_verb(const Options& options, const Catalogue& catalogue) {
   auto scenario = make_scenario(*document, catalogue);
   if (!scenario) return fail(scenario.error());
 
-  if (scenario->load && (options.output.format == Format::kCsv || !options.trace_file.empty()))
-    return fail(bad_input("a load has neither csv nor a trace", "--format json"));
+  if (scenario->load && options.output.format == Format::kCsv)
+    return fail(bad_input("a load has no csv", "--format json"));
 
   sim::SimulateOptions how;
   how.fidelity = options.exact ? sim::Fidelity::kExact : sim::Fidelity::kFinal;
@@ -79,10 +100,11 @@ int simulate_verb(const Options& options, const Catalogue& catalogue) {
   if (!positions) return fail(positions.error());
   how.positions = *positions;
   std::vector<TraceEvent> events;
-  if (!options.trace_file.empty()) how.trace = &events;
+  const bool traces_request = !options.trace_file.empty() && !scenario->load;
+  if (traces_request) how.trace = &events;
   Report report = sim::simulate(std::make_shared<const Scenario>(*std::move(scenario)), how);
   if (report.fits && report.scenario->load) {
-    if (auto error = add_serving(report)) return fail(*error);
+    if (auto error = add_serving(report, options.trace_file)) return fail(*error);
   }
   if (options.by_context) report.by_context = sim::by_context(*report.scenario);
   if (!options.no_advice && !report.serving) {
@@ -91,7 +113,7 @@ int simulate_verb(const Options& options, const Catalogue& catalogue) {
     report.advice = *std::move(advice);
   }
 
-  if (!options.trace_file.empty() && report.fits) {
+  if (traces_request && report.fits) {
     const std::string title = report.scenario->model.name + " predicted";
     if (auto error = write_file(options.trace_file, to_chrome_trace(events, title)))
       return fail(*error);
@@ -107,7 +129,8 @@ void add_simulate(CLI::App& app, const OpenCatalogue& open, Run& run) {
   auto options = std::make_shared<Options>();
   options->flags.add_to(*verb);
   options->output.add_to(*verb);
-  verb->add_option("--trace", options->trace_file, "write a Chrome/Perfetto trace")
+  verb->add_option("--trace", options->trace_file,
+                   "write a Chrome/Perfetto trace; of a load, what each slot and copy does")
       ->check(not_empty())
       ->type_name("FILE")
       ->group("Output");
@@ -127,7 +150,9 @@ void add_simulate(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "  rigcast simulate --gpu rtx-3060-12gb --model llama-3.1-8b --quant Q6_K --context 32768\n"
       "  rigcast simulate --rig dual-rtx-3090 --model llama-3.3-70b --gpu-layers auto\n"
       "  rigcast simulate examples/s1-mistral.toml --positions 0,4000,7000\n"
-      "  rigcast simulate my.toml --set kv.threshold=0.9 --format json");
+      "  rigcast simulate my.toml --set kv.threshold=0.9 --format json\n"
+      "  rigcast simulate --gpu rtx-4090 --model llama-3.1-8b --users 14 --load chat --trace "
+      "load.json");
   run_with_catalogue(*verb, open, run, [options](const Catalogue& catalogue) {
     return simulate_verb(*options, catalogue);
   });

@@ -39,13 +39,14 @@ std::string fault_of(const RequestLog& log, const KvCache& cache, const Schedule
 class Server {
  public:
   Server(Arrivals& arrivals, const SchedulerPolicy& policy, const CacheRoom& room,
-         const StepTime& time, const RamTier& ram)
+         const StepTime& time, const RamTier& ram, ServingWatch* watch)
       : arrivals_(arrivals),
         time_(time),
         policy_(policy),
         cache_(make_kv_cache(policy, room, ram, log_)),
         scheduler_(policy, *cache_, log_),
         ram_(ram),
+        watch_(watch),
         to_ram_(ram.to_ram, ram.start),
         to_gpu_(ram.to_gpu, ram.start) {}
 
@@ -98,6 +99,7 @@ class Server {
       scheduled_.push_back(false);
       token_at_.emplace_back();
       scheduler_.arrive(id);
+      if (watch_) watch_->arrived(id, log_[id].arrival);
     }
   }
 
@@ -121,6 +123,7 @@ class Server {
   }
 
   void note(const StepPlan& plan) {
+    if (watch_) tell(plan);
     for (const auto& [id, lost] : plan.preempted) {
       run_.lost_tokens += lost;
       ++run_.requests[id].preemptions;
@@ -136,28 +139,51 @@ class Server {
     }
   }
 
-  // Copies that the plan asks for. Where they block, the step begins when they have ended.
+  void tell(const StepPlan& plan) {
+    for (const StepPlan::Preemption& p : plan.preempted) watch_->preempted(p.request, now_);
+    const bool slots = policy_.layout == KvLayout::kSlots;
+    for (const StepPlan::Admission& a : plan.admitted)
+      watch_->scheduled(a.request, now_,
+                        slots ? std::optional(cache_->place(a.request)) : std::nullopt);
+    if (policy_.ram_load == RamLoad::kAhead)
+      for (const StepPlan::Load& load : plan.loads) watch_->loads(load.request, now_);
+    watch_->levels(now_, scheduler_.running().size(), scheduler_.waiting(),
+                   cache_->units() - cache_->free_units());
+  }
+
+  // Copies that the plan asks for. Where they block, the step begins when they have ended. Blocks
+  // that the step computes are copied when it has ended.
   void copy(const StepPlan& plan) {
     if (ram_.capacity.value <= 0) return;
     layers_ready_ = now_;
-    const KvCache::Copies copies = cache_->take_copies();
-    Seconds ends = now_;
-    if (copies.to_ram.value > 0) ends = to_ram_.add(now_, copies.to_ram);
-    if (policy_.ram_load == RamLoad::kBlocking) {
-      if (copies.to_gpu.value > 0) ends = to_gpu_.add(ends, copies.to_gpu);
-      if (ends > now_) {
-        run_.copy_full += ends - now_;
-        pass(ends - now_);
-      }
-      return;
-    }
+    if (policy_.ram_load == RamLoad::kBlocking) return copy_and_wait(cache_->take_copies());
     for (const auto& [id, tokens] : plan.loads) {
-      const Seconds there = to_gpu_.add(now_, ram_.bytes_of(tokens));
+      const Seconds there = copy_to_gpu(now_, ram_.bytes_of(tokens));
       if (policy_.ram_load == RamLoad::kAhead)
         loads_.push_back({id, there});
       else
         layers_ready_ = there;
     }
+  }
+
+  void copy_and_wait(KvCache::Copies copies) {
+    Seconds ends = now_;
+    if (copies.to_ram.value > 0) ends = copy_to_ram(copies.to_ram);
+    if (copies.to_gpu.value > 0) ends = copy_to_gpu(ends, copies.to_gpu);
+    if (!(ends > now_)) return;
+    run_.copy_full += ends - now_;
+    pass(ends - now_);
+  }
+
+  Seconds copy_to_ram(Bytes bytes) {
+    const CopyQueue::Span span = to_ram_.add(now_, bytes);
+    if (watch_) watch_->copied(CopyDirection::kToRam, span.begin, span.end, bytes);
+    return span.end;
+  }
+  Seconds copy_to_gpu(Seconds from, Bytes bytes) {
+    const CopyQueue::Span span = to_gpu_.add(from, bytes);
+    if (watch_) watch_->copied(CopyDirection::kFromRam, span.begin, span.end, bytes);
+    return span.end;
   }
 
   // A layer is computed when it is there: the longer of copying and computing, and one layer of the
@@ -256,6 +282,9 @@ class Server {
     std::int64_t next_tokens = 0;  // of answers whose last token was there when the step began
     for (const StepPlan::Part& part : plan.parts) {
       const Seconds last = token_at_[part.request];
+      if (watch_)
+        watch_->computed({part.request, before, now_, part.tokens,
+                          part.tokens == 1 && log_.state(part.request).generated > 0});
       if (!advance(part.request, part.tokens) || log_.state(part.request).generated < 2) continue;
       if (last == before)
         ++next_tokens;
@@ -264,8 +293,7 @@ class Server {
     }
     if (next_tokens > 0) run_.gaps.add(took, next_tokens);
     if (ram_.capacity.value > 0 && policy_.ram_load != RamLoad::kBlocking)
-      if (const Bytes stored = cache_->take_copies().to_ram; stored.value > 0)
-        to_ram_.add(now_, stored);
+      if (const Bytes stored = cache_->take_copies().to_ram; stored.value > 0) copy_to_ram(stored);
   }
 
   // `tokens` of a request have been computed; where it caught up, one more of its answer is known,
@@ -279,6 +307,7 @@ class Server {
     if (s.generated++ == 0) run_.requests[id].first_token = now_;
     if (!log_.has_ended(id)) return true;
     run_.requests[id].last_token = now_;
+    if (watch_) watch_->ended(id, now_);
     arrivals_.ended(id, now_);
     return true;
   }
@@ -290,6 +319,7 @@ class Server {
   std::unique_ptr<KvCache> cache_;
   Scheduler scheduler_;
   const RamTier& ram_;
+  ServingWatch* const watch_;  // nullptr: nobody
   CopyQueue to_ram_, to_gpu_;
   struct Load {
     RequestId request;
@@ -307,16 +337,17 @@ class Server {
 }  // namespace
 
 Result<ServingRun> serve(Arrivals& arrivals, const SchedulerPolicy& policy, const CacheRoom& room,
-                         const StepTime& time, const RamTier& ram) {
+                         const StepTime& time, const RamTier& ram, ServingWatch* watch) {
   if (policy.step_tokens < 1 || policy.sequences < 1 || policy.block_tokens < 1 || room.tokens < 1)
     return bad_input("a scheduler without tokens, sequences or KV cache runs nothing");
-  return Server(arrivals, policy, room, time, ram).run();
+  return Server(arrivals, policy, room, time, ram, watch).run();
 }
 
 Result<ServingRun> serve(const std::vector<ServedRequest>& load, const SchedulerPolicy& policy,
-                         const CacheRoom& room, const StepTime& time, const RamTier& ram) {
+                         const CacheRoom& room, const StepTime& time, const RamTier& ram,
+                         ServingWatch* watch) {
   ListedArrivals arrivals(load);
-  return serve(arrivals, policy, room, time, ram);
+  return serve(arrivals, policy, room, time, ram, watch);
 }
 
 }  // namespace rigcast

@@ -13,6 +13,7 @@
 #include "sim/serving/cache/ram_tier.hpp"
 #include "sim/serving/gap_histogram.hpp"
 #include "sim/serving/load/arrivals.hpp"
+#include "sim/serving/watch/serving_watch.hpp"
 
 namespace rigcast {
 
@@ -70,13 +71,16 @@ struct ServingRun {
   std::size_t beyond_queue = 0;      // requests that found as many waiting as may wait
 };
 
-/// Serves all that arrives. `room`: of the KV cache; `ram`: its second tier.
+/// Serves all that arrives. `room`: of the KV cache; `ram`: its second tier; `watch`, if
+/// given, is told of everything.
 /// Errors: a request that does not fit into the cache alone, arrives before the one before it, has
 /// no tokens, or continues a later one; a policy that lets nothing run; slots that share a cache
 /// which is too small for what they hold together.
 Result<ServingRun> serve(Arrivals& arrivals, const SchedulerPolicy& policy, const CacheRoom& room,
-                         const StepTime& time, const RamTier& ram = {});
+                         const StepTime& time, const RamTier& ram = {},
+                         ServingWatch* watch = nullptr);
 Result<ServingRun> serve(const std::vector<ServedRequest>& load, const SchedulerPolicy& policy,
-                         const CacheRoom& room, const StepTime& time, const RamTier& ram = {});
+                         const CacheRoom& room, const StepTime& time, const RamTier& ram = {},
+                         ServingWatch* watch = nullptr);
 
 }  // namespace rigcast

@@ -102,7 +102,14 @@ TokenCount LoadSimulation::cache_tokens() const {
   return tokens_of_long_requests(*scenario_, room_);
 }
 
-Result<ServingFigures> LoadSimulation::figures(const Load& stated, MachineSpeed speed) {
+std::size_t LoadSimulation::cache_units() const {
+  const SchedulerPolicy& policy = *scenario_->scheduler;
+  return policy.layout == KvLayout::kSlots ? policy.sequences
+                                           : std::size_t(room_.tokens / policy.block_tokens);
+}
+
+Result<ServingFigures> LoadSimulation::figures(const Load& stated, MachineSpeed speed,
+                                               ServingWatch* events) {
   const Scenario& s = *scenario_;
   const Load load = long_enough(stated, *s.scheduler);
   const auto offered = offer(load, s.workload.context);
@@ -117,27 +124,24 @@ Result<ServingFigures> LoadSimulation::figures(const Load& stated, MachineSpeed 
   const StepTime time = [&](const StepWork& work) {
     return cost_(work) * (work.prompts.empty() ? decodes : prompts);
   };
-  const auto run = serve(accepted, *s.scheduler, room_, time, ram_);
+  const auto run = serve(accepted, *s.scheduler, room_, time, ram_, events);
   if (!run) return run.error();
   if (run->load.empty())
     return bad_input("no request arrives", "a longer duration, or a higher rate");
-  const bool slots = s.scheduler->layout == KvLayout::kSlots;
-  const std::size_t units =
-      slots ? s.scheduler->sequences : std::size_t(room_.tokens / s.scheduler->block_tokens);
   return figures_of({.run = *run,
                      .cache_tokens = cache_tokens(),
                      .whole_cache_tokens = tokens_of_short_requests(s, room_),
-                     .cache_units = units,
+                     .cache_units = cache_units(),
                      .ram = ram_.capacity,
                      .before_scheduling = reading,
                      .is_open = load.is_open() && load.arrival != ArrivalProcess::kBurst,
-                     .slots = slots,
+                     .slots = s.scheduler->layout == KvLayout::kSlots,
                      .shortened = (*offered)->shortened(),
                      .slo = load.slo});
 }
 
-Result<ServingReport> LoadSimulation::report(const Load& load) {
-  auto forecast = figures(load);
+Result<ServingReport> LoadSimulation::report(const Load& load, ServingWatch* events) {
+  auto forecast = figures(load, MachineSpeed::kForecast, events);
   if (!forecast) return forecast.error();
   ServingReport out{text(load), *std::move(forecast), {}, {}};
   if (auto fastest = figures(load, MachineSpeed::kFastest)) out.fastest = *std::move(fastest);

@@ -32,10 +32,15 @@ class LoadSimulation {
   /// Tokens of the KV cache of all requests, if each has as many as the context allows.
   [[nodiscard]] TokenCount cache_tokens() const;
 
-  /// Errors: those of offer() and serve(); no request arrives.
-  Result<ServingFigures> figures(const Load& load, MachineSpeed speed = MachineSpeed::kForecast);
-  /// Also at both ends of the forecast's interval.
-  Result<ServingReport> report(const Load& load);
+  /// Blocks or slots of the KV cache.
+  [[nodiscard]] std::size_t cache_units() const;
+
+  /// `events`, if given, is told of everything. Errors: those of offer() and serve(); no request
+  /// arrives.
+  Result<ServingFigures> figures(const Load& load, MachineSpeed speed = MachineSpeed::kForecast,
+                                 ServingWatch* events = nullptr);
+  /// Also at both ends of the forecast's interval. `events` is told of the forecast.
+  Result<ServingReport> report(const Load& load, ServingWatch* events = nullptr);
 
  private:
   LoadSimulation(const Scenario& scenario, Placement placement, MemoryPlan memory,

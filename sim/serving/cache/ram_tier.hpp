@@ -25,13 +25,17 @@ class CopyQueue {
  public:
   CopyQueue(BytesPerSecond rate, Seconds start) : rate_(rate), start_(start) {}
 
-  /// A copy that could begin now. Returns when it has ended.
-  Seconds add(Seconds now, Bytes bytes) {
+  struct Span {
+    Seconds begin, end;
+  };
+  /// A copy that could begin now. Returns when it begins, and has ended.
+  Span add(Seconds now, Bytes bytes) {
     const Seconds took = start_ + bytes / rate_;
-    ends_ = std::max(ends_, now) + took;
+    const Seconds begin = std::max(ends_, now);
+    ends_ = begin + took;
     busy_ += took;
     bytes_ += bytes;
-    return ends_;
+    return {begin, ends_};
   }
   [[nodiscard]] Seconds busy() const { return busy_; }
   [[nodiscard]] Bytes bytes() const { return bytes_; }

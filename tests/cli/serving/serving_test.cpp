@@ -1,5 +1,6 @@
 // Loads and capacities as users ask for them.
 #include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -18,6 +19,28 @@ std::vector<std::string> served(const std::string& verb, const std::vector<std::
 }
 
 }  // namespace
+
+TEST_CASE("simulate writes the timeline of a load", "[cli][serving][trace]") {
+  const rigcast::test::Folder folder;
+  const std::string file = folder / "load.json";
+  const Outcome out = run(served("simulate", {"--users", "3", "--load", "chat", "--slots", "2",
+                                              "--trace", file, "--format", "json"}));
+  INFO(out.error);
+  REQUIRE(out.exit == 0);
+  const Json serving = Json::parse(out.out)["serving"];
+  const double duration = serving["duration_s"];
+  double copied = 0;
+  std::set<std::string> tracks;
+  for (const Json& e : Json::parse(std::ifstream(file))["traceEvents"]) {
+    if (e["name"] == "thread_name") tracks.insert(e["args"]["name"]);
+    if (e["ph"] == "X" && e["name"] == "copies to RAM") copied += double(e["dur"]) / 1e6;
+  }
+  CHECK(tracks == std::set<std::string>{"copies from RAM", "copies to RAM", "slot 0", "slot 1"});
+  // The report's shares are printed as they are; of the trace each end is rounded to nanoseconds.
+  const double share = serving["cache"]["ram"]["to_ram_share"];
+  CHECK(share > 0);
+  CHECK(copied / duration == Approx(share).epsilon(1e-6));
+}
 
 TEST_CASE("simulate with users tells what each of them sees", "[cli][serving]") {
   const std::vector<std::string> load = {"--users", "3", "--load", "chat"};

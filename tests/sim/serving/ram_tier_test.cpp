@@ -139,7 +139,7 @@ TEST_CASE("Copies of one direction follow one another", "[serving][ram]") {
     double sum = 0;
     for (int i = 0; i < kOfBatch; ++i) {
       now += -std::log((double(random() >> 11) + 0.5) / 9007199254740992.0) * kCopy / kLoad;
-      sum += queue.add(Seconds{now}, Bytes{kCopy}).value - now - kCopy;
+      sum += queue.add(Seconds{now}, Bytes{kCopy}).end.value - now - kCopy;
     }
     means.push_back(sum / kOfBatch);
   }
