@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/graph.hpp"
+#include "sim/machine/graph.hpp"
 #include "sim/simulate.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 

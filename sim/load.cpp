@@ -7,7 +7,7 @@
 #include "perfmodel/cost/page_in.hpp"
 #include "perfmodel/host_copies.hpp"
 #include "perfmodel/runtimes/runtime_models.hpp"
-#include "sim/graph.hpp"
+#include "sim/machine/graph.hpp"
 
 namespace rigcast::sim {
 namespace {

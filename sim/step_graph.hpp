@@ -9,7 +9,7 @@
 #include "perfmodel/context/memory_nodes.hpp"
 #include "perfmodel/step.hpp"
 #include "report/trace.hpp"
-#include "sim/graph.hpp"
+#include "sim/machine/graph.hpp"
 
 namespace rigcast::sim {
 

@@ -16,7 +16,9 @@ constexpr const char* kFolder = "hwprofiles/interconnects";
 GpuExchange read_exchange(const TomlTable& t, BytesPerSecond link) {
   GpuExchange exchange;
   exchange.latency = t.figure<Seconds>("latency", Seconds{0}, Seconds{1});
-  if (const auto share = t.find_number_figure("bus_share", 1e-3, 2.0))
+  const auto share = t.find_number_figure("bus_share", 1e-3, 2.0);
+  exchange.over_pcie = share.has_value();
+  if (share)
     exchange.bus = {link * share->value, share->kind, share->source};
   else
     exchange.bus = t.figure<BytesPerSecond>("bus", 1_MBps, BytesPerSecond{1e13});

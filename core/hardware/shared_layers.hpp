@@ -12,6 +12,7 @@ namespace rigcast {
 struct GpuExchange {
   Sourced<Seconds> latency;
   Sourced<BytesPerSecond> bus;
+  bool over_pcie = false;  // over the links that also join GPUs and host
 };
 
 struct SharedLayers {
@@ -20,6 +21,10 @@ struct SharedLayers {
   GpuExchange exchange;
 };
 
+/// Bytes that each GPU sends, and receives, until the sum of `bytes` of each is at all of them, or
+/// until one has the others' parts of `bytes`. 0: there is one GPU.
+Bytes all_reduce_bytes(const SharedLayers& shared, Bytes bytes);
+Bytes gather_bytes(const SharedLayers& shared, Bytes bytes);
 /// Time in which the sum of `bytes` of each GPU gets to all of them.
 Seconds all_reduce_time(const SharedLayers& shared, Bytes bytes);
 /// Time in which one GPU gets the others' parts of `bytes`.

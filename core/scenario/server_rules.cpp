@@ -136,8 +136,13 @@ namespace {
 
 // How the rig's GPUs exchange: as the rig states it, else as its interconnect has it.
 Result<GpuExchange> exchange_of(const Rig& rig, int gpus, const Catalogue& catalogue) {
-  if (rig.all_reduce_latency && rig.all_reduce_rate)
-    return GpuExchange{*rig.all_reduce_latency, *rig.all_reduce_rate};
+  if (rig.all_reduce_latency && rig.all_reduce_rate) {
+    GpuExchange stated{*rig.all_reduce_latency, *rig.all_reduce_rate};
+    if (rig.interconnect.empty()) return stated;
+    const auto known = gpu_exchange(catalogue, rig.interconnect, gpus, rig.links.front().h2d.value);
+    stated.over_pcie = known && known->over_pcie;
+    return stated;
+  }
   if (rig.interconnect.empty())
     return bad_input(
         fmt::format("how fast several {} exchange is not known", rig.gpus.front().name),

@@ -43,17 +43,24 @@ double launches_of(const StepContext& s, Launches launches) {
   return (moe + norm_launches(s, 0)) / 2;  // of two parts: router and experts
 }
 
+constexpr double kElement = 2;  // bytes of an activation
+
+Bytes hidden_of(const StepContext& s, TokenCount tokens) {
+  return Bytes{kElement * double(s.model.hidden) * double(tokens)};
+}
+Bytes logits_of(const StepContext& s, TokenCount tokens) {
+  return Bytes{kElement * double(s.model.vocabulary) * double(tokens)};
+}
+
 // GPUs that share a layer add up what each computed after attention and after the FFN, in 16 bits.
 // The first one gathers the logits, of which each has those of a part of the vocabulary.
 Seconds exchange_time(const StepContext& s, const SharedLayers& shared, const OpTraffic& t,
                       TokenCount tokens, Launches launches) {
   if (t.matrices <= 0) return {};
-  constexpr double kElement = 2;  // bytes
-  const Bytes hidden{kElement * double(s.model.hidden) * double(tokens)};
+  const Bytes hidden = hidden_of(s, tokens);
   switch (launches) {
     case Launches::kNone: return {};
-    case Launches::kHead:
-      return gather_time(shared, Bytes{kElement * double(s.model.vocabulary) * double(tokens)});
+    case Launches::kHead: return gather_time(shared, logits_of(s, tokens));
     case Launches::kMoePart: return all_reduce_time(shared, hidden) / 2;  // router and experts
     default: return all_reduce_time(shared, hidden);
   }
@@ -88,6 +95,21 @@ Bytes copied_cache_bytes(const StepContext& s, Bytes bytes) {
 
 Bytes as_pinned(const StepContext& s, DeviceIndex gpu, Bytes pageable) {
   return pageable * (h2d_rate(s, gpu, false) / h2d_rate(s, gpu, true));
+}
+
+// The same as exchange_time().
+Bytes exchanged_bytes(const StepContext& s, const StepOp& op) {
+  if (op.device == kHost || op.traffic.matrices <= 0) return {};
+  const auto& shared = s.rig.gpus[std::size_t(op.device)].shared;
+  if (!shared) return {};
+  const Bytes hidden = hidden_of(s, op.tokens);
+  const double gpus = shared->gpus;
+  switch (op.launches) {
+    case Launches::kNone: return {};
+    case Launches::kHead: return gather_bytes(*shared, logits_of(s, op.tokens)) * gpus;
+    case Launches::kMoePart: return all_reduce_bytes(*shared, hidden) * (gpus / 2);
+    default: return all_reduce_bytes(*shared, hidden) * gpus;
+  }
 }
 
 OpCost operation_cost(const StepContext& s, const StepOp& op) {

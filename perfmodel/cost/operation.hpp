@@ -55,6 +55,9 @@ struct StepOp {
 OpCost operation_cost(const StepContext& context, DeviceIndex device, const OpTraffic& traffic,
                       TokenCount tokens, Launches launches);
 OpCost operation_cost(const StepContext& context, const StepOp& op);
+/// Bytes that GPUs which share the operation exchange for it, in each direction, all of them
+/// together. The time for it is in the operation's overhead.
+Bytes exchanged_bytes(const StepContext& context, const StepOp& op);
 /// Recomputes the cost and the copy of `op` after figures of the runtime have changed.
 void price(const StepContext& context, StepOp& op);
 /// Equivalent bytes of a copy of weights: bytes divided by the share of the pinned-memory rate that

@@ -9,6 +9,8 @@
 #include "perfmodel/step.hpp"
 
 namespace rigcast {
+using sim::StepUse;
+
 namespace {
 
 // A layer's products and, behind them, its attention over the cache.
@@ -55,6 +57,20 @@ void separate_attention(const StepContext& s, const std::vector<int>& alike, Ste
   step.ops = std::move(ops);
 }
 
+// What the operations move where copies of the cache pass, too: all that is exchanged, weights that
+// are copied before their operation begins, and what the CPU reads where it waits for RAM.
+StepUse moved_by(const StepContext& s, const Step& step) {
+  StepUse use;
+  for (const StepOp& op : step.ops) {
+    use.exchanged += exchanged_bytes(s, op);
+    if (op.fetch && !op.fetch->early)
+      use.streamed += h2d_rate(s, op.device, false) * (fetch_time(s, op) - op.fetch->start);
+    if (op.device == kHost && is_memory_bound(s, op.cost, kHost))
+      use.read += op.cost.equivalent_bytes;
+  }
+  return use;
+}
+
 }  // namespace
 
 BatchTime::BatchTime(const Scenario& scenario, Placement placement, MemoryPlan memory)
@@ -63,8 +79,8 @@ BatchTime::BatchTime(const Scenario& scenario, Placement placement, MemoryPlan m
       memory_(std::move(memory)),
       alike_(alike_layers(s_, placement_)) {}
 
-Seconds BatchTime::of(const std::vector<SequencePart>& parts) const {
-  Seconds sum;
+StepUse BatchTime::use_of(const std::vector<SequencePart>& parts) const {
+  StepUse sum;
   std::vector<SequencePart> ubatch;
   TokenCount room = s_.settings.ubatch;
   const auto compute = [&] {
@@ -87,7 +103,7 @@ Seconds BatchTime::of(const std::vector<SequencePart>& parts) const {
   return sum;
 }
 
-Seconds BatchTime::pass(const std::vector<SequencePart>& parts) const {
+StepUse BatchTime::pass(const std::vector<SequencePart>& parts) const {
   const TokenCount half_cell = (s_.runtime.memory.kv_padding - 1) / 2;
   std::vector<Sequence> sequences;
   sequences.reserve(parts.size());
@@ -105,7 +121,9 @@ Seconds BatchTime::pass(const std::vector<SequencePart>& parts) const {
                       : prefill_step(s_, placement_, memory_, batch, logits, grouping);
   if (!decodes && !prompts) separate_attention(s_, alike_, step);
   if (runtime_model(s_.runtime).samples_on_gpu()) step.logits = {};
-  return steady_period(s_, step);
+  StepUse use = moved_by(s_, step);
+  use.time = steady_period(s_, step);
+  return use;
 }
 
 }  // namespace rigcast

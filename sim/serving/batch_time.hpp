@@ -7,6 +7,7 @@
 #include "core/scenario/device_memory.hpp"
 #include "core/scenario/placement.hpp"
 #include "perfmodel/context/step_context.hpp"
+#include "sim/machine/copy_links.hpp"
 
 namespace rigcast {
 
@@ -24,10 +25,14 @@ class BatchTime {
 
   /// The time of a step that computes these parts in their order. Cells of the cache come in
   /// multiples, of which a sequence has half of one too many in the mean: time is without jumps.
-  [[nodiscard]] Seconds of(const std::vector<SequencePart>& parts) const;
+  [[nodiscard]] Seconds of(const std::vector<SequencePart>& parts) const {
+    return use_of(parts).time;
+  }
+  /// The same, and what the step moves over the links of the host.
+  [[nodiscard]] sim::StepUse use_of(const std::vector<SequencePart>& parts) const;
 
  private:
-  [[nodiscard]] Seconds pass(const std::vector<SequencePart>& parts) const;
+  [[nodiscard]] sim::StepUse pass(const std::vector<SequencePart>& parts) const;
 
   const StepContext s_;
   const Placement placement_;

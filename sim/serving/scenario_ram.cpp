@@ -7,6 +7,7 @@
 
 #include "core/model/kv_bytes.hpp"
 #include "core/text/unit_text.hpp"
+#include "sim/serving/contended_links.hpp"
 
 namespace rigcast {
 namespace {
@@ -24,9 +25,15 @@ Rates rates_of(const Scenario& s, DeviceIndex at) {
     return {half, half};
   }
   const HostLink& link = s.rig.links[std::size_t(at)];
-  if (s.scheduler->layout == KvLayout::kSlots) return {link.pageable.value, link.pageable.value};
+  const auto within_ram = [&](BytesPerSecond rate) {
+    return std::min(rate, s.rig.ram.bandwidth.value);  // of the links of several GPUs
+  };
+  if (s.scheduler->layout == KvLayout::kSlots) {
+    const BytesPerSecond pageable = within_ram(link.pageable.value);
+    return {pageable, pageable};
+  }
   const double share = s.runtime.decode.stream_share.value;
-  return {link.d2h.value * share, link.h2d.value * share};
+  return {within_ram(link.d2h.value * share), within_ram(link.h2d.value * share)};
 }
 
 // Slots are copied one layer after the other, blocks by all GPUs at once.
@@ -74,6 +81,7 @@ Result<RamTier> ram_tier_of(const Scenario& s, const Placement& p, Bytes free) {
   tier.start = policy.layout == KvLayout::kSlots
                    ? latency * (kCopiesOfLayer * double(s.model.layers))
                    : latency;
+  tier.contended = contended_links(s, p, tier);
   return tier;
 }
 

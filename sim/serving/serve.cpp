@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <optional>
 #include <string>
 
 #include "sim/serving/cache/make_cache.hpp"
 #include "sim/serving/scheduler.hpp"
+#include "sim/serving/tier_copies.hpp"
 
 namespace rigcast {
 namespace {
@@ -45,10 +45,9 @@ class Server {
         policy_(policy),
         cache_(make_kv_cache(policy, room, ram, log_)),
         scheduler_(policy, *cache_, log_),
-        ram_(ram),
-        watch_(watch),
-        to_ram_(ram.to_ram, ram.start),
-        to_gpu_(ram.to_gpu, ram.start) {}
+        has_ram_(ram.capacity.value > 0),
+        copies_(ram, policy.ram_load, watch),
+        watch_(watch) {}
 
   Result<ServingRun> run() {
     for (receive(); !fault_; receive()) {
@@ -59,7 +58,7 @@ class Server {
         fault_ = overflow();
       } else if (!plan.parts.empty()) {
         compute(plan);
-      } else if (const auto next = next_event()) {
+      } else if (const auto next = copies_.next_event(now_, arrivals_.next())) {
         pass(*next - now_);  // idle until then
         if (scheduler_.waiting() == 0) scheduler_.idled();
       } else {
@@ -69,10 +68,13 @@ class Server {
     if (fault_) return *std::move(fault_);
     run_.end = now_;
     run_.free_blocks_at_end = cache_->free_units();
-    run_.to_ram = to_ram_.bytes();
-    run_.to_gpu = to_gpu_.bytes();
-    run_.to_ram_busy = to_ram_.busy();
-    run_.to_gpu_busy = to_gpu_.busy();
+    copies_.finish(now_);
+    const TierCopies::Sum out = copies_.sum(CopyDirection::kToRam);
+    const TierCopies::Sum in = copies_.sum(CopyDirection::kFromRam);
+    run_.to_ram = out.bytes;
+    run_.to_gpu = in.bytes;
+    run_.to_ram_busy = out.busy;
+    run_.to_gpu_busy = in.busy;
     run_.load = log_.requests();
     return std::move(run_);
   }
@@ -80,8 +82,7 @@ class Server {
  private:
   // Takes what has arrived, also from RAM. It is admitted with the next step at the earliest.
   void receive() {
-    for (; !loads_.empty() && !(loads_.front().ends > now_); loads_.pop_front())
-      scheduler_.end_load(loads_.front().request);
+    for (const RequestId id : copies_.take_loaded(now_)) scheduler_.end_load(id);
     for (auto next = arrivals_.next(); next && !fault_ && !(*next > now_);
          next = arrivals_.next()) {
       log_.add(arrivals_.take());
@@ -154,50 +155,12 @@ class Server {
   // Copies that the plan asks for. Where they block, the step begins when they have ended. Blocks
   // that the step computes are copied when it has ended.
   void copy(const StepPlan& plan) {
-    if (ram_.capacity.value <= 0) return;
-    layers_ready_ = now_;
-    if (policy_.ram_load == RamLoad::kBlocking) return copy_and_wait(cache_->take_copies());
-    for (const auto& [id, tokens] : plan.loads) {
-      const Seconds there = copy_to_gpu(now_, ram_.bytes_of(tokens));
-      if (policy_.ram_load == RamLoad::kAhead)
-        loads_.push_back({id, there});
-      else
-        layers_ready_ = there;
-    }
-  }
-
-  void copy_and_wait(KvCache::Copies copies) {
-    Seconds ends = now_;
-    if (copies.to_ram.value > 0) ends = copy_to_ram(copies.to_ram);
-    if (copies.to_gpu.value > 0) ends = copy_to_gpu(ends, copies.to_gpu);
+    if (!has_ram_) return;
+    if (policy_.ram_load != RamLoad::kBlocking) return copies_.load(now_, plan.loads);
+    const Seconds ends = copies_.copy_and_wait(now_, cache_->take_copies());
     if (!(ends > now_)) return;
     run_.copy_full += ends - now_;
     pass(ends - now_);
-  }
-
-  Seconds copy_to_ram(Bytes bytes) {
-    const CopyQueue::Span span = to_ram_.add(now_, bytes);
-    if (watch_) watch_->copied(CopyDirection::kToRam, span.begin, span.end, bytes);
-    return span.end;
-  }
-  Seconds copy_to_gpu(Seconds from, Bytes bytes) {
-    const CopyQueue::Span span = to_gpu_.add(from, bytes);
-    if (watch_) watch_->copied(CopyDirection::kFromRam, span.begin, span.end, bytes);
-    return span.end;
-  }
-
-  // A layer is computed when it is there: the longer of copying and computing, and one layer of the
-  // other.
-  Seconds with_copies(Seconds computing) const {
-    const Seconds copying = layers_ready_ - now_;
-    if (!(copying > Seconds{})) return computing;
-    return std::max(copying, computing) + std::min(copying, computing) / double(ram_.layers);
-  }
-
-  std::optional<Seconds> next_event() const {
-    auto next = arrivals_.next();
-    if (!loads_.empty() && (!next || loads_.front().ends < *next)) next = loads_.front().ends;
-    return next;
   }
 
   Error overflow() const {
@@ -226,7 +189,7 @@ class Server {
   void compute(const StepPlan& plan) {
     const StepWork work = work_of(plan);
     if (work.prompts.empty()) return decode(plan, work);
-    const Seconds took = with_copies(time_(work));
+    const Seconds took = copies_.step(now_, time_(work));
     run_.with_prompts += took;
     take_step(plan, took);
     scheduler_.remove_ended();
@@ -236,26 +199,37 @@ class Server {
   // nothing else happens: none ends before the last, none arrives before the last begins, all find
   // room.
   void decode(const StepPlan& plan, const StepWork& work) {
-    const Seconds first = time_(work);
-    double slope = 0;
+    const sim::StepUse first = time_(work);
+    sim::StepUse more;  // of each step than of the one before it
     TokenCount steps = steps_ahead(plan);
     if (steps > 1) {
       StepWork last = work;
       last.decodes_cached += double(work.decodes) * double(steps - 1);
-      slope = (time_(last) - first).value / double(steps - 1);
-      if (const auto next = arrivals_.next(); next && scheduler_.admits_arrivals())
-        steps = std::min(steps, steps_until(*next - now_, first.value, slope));
-      if (!loads_.empty())
-        steps = std::min(steps, steps_until(loads_.front().ends - now_, first.value, slope));
+      more = (time_(last) - first) * (1 / double(steps - 1));
+      const auto until = [&](Seconds time) {
+        steps = std::min(steps, steps_until(time - now_, first.time.value, more.time.value));
+      };
+      if (const auto next = arrivals_.next(); next && scheduler_.admits_arrivals()) until(*next);
+      if (const auto next = copies_.next_loaded()) until(*next);
     }
-    for (TokenCount k = 0; k < steps; ++k) {
-      if (k > 0)
+    TokenCount taken = 0;
+    bool is_late = false;  // steps may have taken longer than they would alone
+    do {
+      if (taken > 0)
         for (const StepPlan::Part& part : plan.parts)
           cache_->grow(part.request, log_.state(part.request).computed + 1);
-      take_step(plan, first + Seconds{slope * double(k)});
-    }
-    scheduler_.decoded(steps);
+      is_late = is_late || copies_.may_slow_step(now_);
+      take_step(plan, copies_.step(now_, first + more * double(taken)));
+    } while (++taken < steps && !(is_late && has_arrived()));
+    scheduler_.decoded(taken);
     scheduler_.remove_ended();
+  }
+
+  // True if somebody came, or came back from RAM, who may be admitted now.
+  bool has_arrived() const {
+    if (copies_.has_loaded()) return true;
+    const auto next = arrivals_.next();
+    return next && !(*next > now_) && scheduler_.admits_arrivals();
   }
 
   TokenCount steps_ahead(const StepPlan& plan) const {
@@ -292,8 +266,8 @@ class Server {
         run_.gaps.add(now_ - last, 1);
     }
     if (next_tokens > 0) run_.gaps.add(took, next_tokens);
-    if (ram_.capacity.value > 0 && policy_.ram_load != RamLoad::kBlocking)
-      if (const Bytes stored = cache_->take_copies().to_ram; stored.value > 0) copy_to_ram(stored);
+    if (has_ram_ && policy_.ram_load != RamLoad::kBlocking)
+      copies_.store(now_, cache_->take_copies().to_ram);
   }
 
   // `tokens` of a request have been computed; where it caught up, one more of its answer is known,
@@ -318,15 +292,9 @@ class Server {
   RequestLog log_;  // what has been taken of the arrivals
   std::unique_ptr<KvCache> cache_;
   Scheduler scheduler_;
-  const RamTier& ram_;
-  ServingWatch* const watch_;  // nullptr: nobody
-  CopyQueue to_ram_, to_gpu_;
-  struct Load {
-    RequestId request;
-    Seconds ends;
-  };
-  std::deque<Load> loads_;         // that requests wait for, in the order in which they end
-  Seconds layers_ready_{};         // copies that this step computes with
+  const bool has_ram_;
+  TierCopies copies_;
+  ServingWatch* const watch_;      // nullptr: nobody
   std::vector<bool> scheduled_;    // by request
   std::vector<Seconds> token_at_;  // when its last token was there
   Seconds now_{};

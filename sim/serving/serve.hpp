@@ -9,6 +9,7 @@
 #include "core/base/error.hpp"
 #include "core/base/units.hpp"
 #include "core/runtime/scheduler_policy.hpp"
+#include "sim/machine/copy_links.hpp"
 #include "sim/serving/cache/cache_room.hpp"
 #include "sim/serving/cache/ram_tier.hpp"
 #include "sim/serving/gap_histogram.hpp"
@@ -31,9 +32,9 @@ struct StepWork {
   double decodes_cached = 0;  // tokens before those, of all of them
 };
 
-/// Seconds of a step, above 0. Of steps without prompts that differ in `decodes_cached` alone,
-/// those between two are interpolated.
-using StepTime = std::function<Seconds(const StepWork&)>;
+/// The time of a step, above 0, and what it moves. Of steps without prompts that differ in
+/// `decodes_cached` alone, those between two are interpolated.
+using StepTime = std::function<sim::StepUse(const StepWork&)>;
 
 /// When what of a request happened; times since the load's start.
 struct ServedTimes {

@@ -19,15 +19,15 @@ class StepCost {
 
   /// Computed for a few lengths of the cache and interpolated between them where all sequences get
   /// one token, computed for itself where there are prompts.
-  Seconds operator()(const StepWork& work);
+  sim::StepUse operator()(const StepWork& work);
 
  private:
-  Seconds of_decodes(TokenCount count, double mean_cached);
-  Seconds at(TokenCount count, TokenCount cached);
+  sim::StepUse of_decodes(TokenCount count, double mean_cached);
+  sim::StepUse at(TokenCount count, TokenCount cached);
 
   BatchTime time_;
-  Seconds sampling_;                                            // of one token, on the host
-  std::map<std::pair<TokenCount, TokenCount>, Seconds> known_;  // by sequences and cached tokens
+  Seconds sampling_;                                                 // of one token, on the host
+  std::map<std::pair<TokenCount, TokenCount>, sim::StepUse> known_;  // by sequences, cached tokens
 };
 
 }  // namespace rigcast

@@ -1,4 +1,4 @@
-#include "sim/graph.hpp"
+#include "sim/machine/graph.hpp"
 
 #include <cmath>
 

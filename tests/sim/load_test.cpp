@@ -7,7 +7,7 @@
 
 #include "perfmodel/memory.hpp"
 #include "perfmodel/resolve_placement.hpp"
-#include "sim/machine.hpp"
+#include "sim/machine/machine.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_generator.hpp"
 

@@ -3,7 +3,7 @@
 
 #include "perfmodel/context/memory_nodes.hpp"
 
-#include "sim/graph.hpp"
+#include "sim/machine/graph.hpp"
 #include "sim/step_graph.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/machine_fixtures.hpp"

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "sim/graph.hpp"
+#include "sim/machine/graph.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/machine_fixtures.hpp"
 

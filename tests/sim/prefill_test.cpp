@@ -2,7 +2,7 @@
 
 #include "perfmodel/memory.hpp"
 #include "perfmodel/resolve_placement.hpp"
-#include "sim/machine.hpp"
+#include "sim/machine/machine.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/request_steps.hpp"
 #include "tests/sim/scenario_fixtures.hpp"

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <map>
 
-#include "sim/graph.hpp"
+#include "sim/machine/graph.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 

@@ -216,18 +216,19 @@ TEST_CASE("The rules refuse what they are there to refuse", "[tidy]") {
     REQUIRE(include);
     return !refusal(layers, SourceFile{file, {}}, *include).empty();
   };
-  CHECK(refused("core/hardware/rig.cpp", "#include \"sim/graph.hpp\""));
+  CHECK(refused("core/hardware/rig.cpp", "#include \"sim/machine/graph.hpp\""));
   CHECK(refused("core/hardware/rig.cpp", "#include <simgrid/s4u.hpp>"));
   CHECK(refused("core/hardware/rig.cpp", "#include <toml++/toml.h>"));
   CHECK(refused("core/hardware/rig.cpp", "#include <CLI/App.hpp>"));
   CHECK(refused("core/hardware/rig.cpp", "#include <boost/graph/adjacency_list.hpp>"));
   CHECK(refused("core/hardware/rig.cpp", "#include <cuda_runtime.h>"));
-  CHECK(refused("sim/graph.cpp", "#include \"engine/run.hpp\""));
-  CHECK(refused("sim/graph.cpp", "#include \"planner/plan.hpp\""));
-  CHECK(refused("engine/run.cpp", "#include \"sim/graph.hpp\""));
-  CHECK(refused("planner/plan.cpp", "#include \"sim/graph.hpp\""));
+  CHECK(refused("sim/machine/graph.cpp", "#include \"engine/run.hpp\""));
+  CHECK(refused("sim/machine/graph.cpp", "#include \"planner/plan.hpp\""));
+  CHECK(refused("engine/run.cpp", "#include \"sim/machine/graph.hpp\""));
+  CHECK(refused("planner/plan.cpp", "#include \"sim/machine/graph.hpp\""));
   CHECK(refused("planner/plan.cpp", "  #  include <simgrid/s4u.hpp>"));
   CHECK(refused("cli/main.cpp", "#include <simgrid/s4u.hpp>"));
+  CHECK(refused("sim/simulate.cpp", "#include <simgrid/s4u.hpp>"));
   CHECK(refused("core/hardware/rig.cpp", "#include \"rig.hpp\""));
   CHECK(refused("core/base/units.hpp", "#include \"core/text/unit_text.hpp\""));
   CHECK(refused("core/hardware/rig.cpp", "#include \"core/scenario/scenario.hpp\""));
@@ -237,8 +238,8 @@ TEST_CASE("The rules refuse what they are there to refuse", "[tidy]") {
   CHECK(refused("perfmodel/cost/gpu_cost.cpp", "#include \"perfmodel/runtimes/rigcast.hpp\""));
   CHECK(refused("perfmodel/runtimes/rigcast.cpp", "#include \"perfmodel/step.hpp\""));
   CHECK_FALSE(refused("core/text/toml_parser.hpp", "#include <toml++/toml.h>"));
-  CHECK_FALSE(refused("sim/graph.cpp", "#include <simgrid/s4u.hpp>"));
-  CHECK_FALSE(refused("sim/graph.cpp", "#include \"core/hardware/rig.hpp\""));
+  CHECK_FALSE(refused("sim/machine/graph.cpp", "#include <simgrid/s4u.hpp>"));
+  CHECK_FALSE(refused("sim/machine/graph.cpp", "#include \"core/hardware/rig.hpp\""));
   CHECK_FALSE(refused("cli/main.cpp", "#include \"planner/plan.hpp\""));
   CHECK_FALSE(refused("core/hardware/rig.cpp", "#include <vector>"));
 }

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "core/base/units.hpp"
+#include "sim/machine/copy_links.hpp"
 
 namespace rigcast {
 
@@ -15,6 +17,8 @@ struct RamTier {
   BytesPerSecond to_ram, to_gpu;
   Seconds start;   // of a copy
   int layers = 1;  // whose copies and computation can overlap
+  /// Where copies and steps slow each other; nullopt: nowhere, and times have a closed form.
+  std::optional<sim::CopyLinks> contended;
 };
 
 /// One direction of the link. Copies are made one after the other: all servers that are modelled

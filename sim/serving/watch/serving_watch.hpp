@@ -5,12 +5,12 @@
 #include <optional>
 
 #include "core/base/units.hpp"
+#include "sim/machine/copy_links.hpp"
 #include "sim/serving/cache/kv_cache.hpp"
 
 namespace rigcast {
 
-/// Copies between a server's KV cache and its second tier.
-enum class CopyDirection { kToRam, kFromRam };
+using sim::CopyDirection;
 
 /// A part of a step that one request had of it.
 struct ComputedPart {
@@ -21,7 +21,7 @@ struct ComputedPart {
                            // preemption lost
 };
 
-/// Calls come as time passes, but for copies, of which one may be told when it begins. Times are
+/// Calls come as time passes, but for copies, which are told when they begin or end. Times are
 /// those since the load's start.
 class ServingWatch {
  public:

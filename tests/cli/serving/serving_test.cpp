@@ -31,13 +31,14 @@ TEST_CASE("simulate writes the timeline of a load", "[cli][serving][trace]") {
   const double duration = serving["duration_s"];
   double copied = 0;
   std::set<std::string> tracks;
-  for (const Json& e : Json::parse(std::ifstream(file))["traceEvents"]) {
+  const Json trace = Json::parse(std::ifstream(file));
+  for (const Json& e : trace["traceEvents"]) {
     if (e["name"] == "thread_name") tracks.insert(e["args"]["name"]);
     if (e["ph"] == "X" && e["name"] == "copies to RAM") copied += double(e["dur"]) / 1e6;
   }
   CHECK(tracks == std::set<std::string>{"copies from RAM", "copies to RAM", "slot 0", "slot 1"});
   // The report's shares are printed as they are; of the trace each end is rounded to nanoseconds.
-  const double share = serving["cache"]["ram"]["to_ram_share"];
+  const double share = serving["kv"]["ram"]["to_ram_share"];
   CHECK(share > 0);
   CHECK(copied / duration == Approx(share).epsilon(1e-6));
 }

@@ -3,7 +3,8 @@
 // links; so are, of a machine with several memory nodes, the memory of each and its way to the
 // cores of the others. GPUs and the CPU are hosts whose speed is one second of work a second. One
 // engine and one platform per process: a scenario sets the rates of its rig and runs, and times are
-// differences of the simulated clock. SimGrid appears nowhere outside sim/.
+// differences of the simulated clock. SimGrid appears nowhere outside
+// this folder.
 
 #include <array>
 #include <cstdint>

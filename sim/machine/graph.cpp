@@ -1,4 +1,4 @@
-#include "sim/graph.hpp"
+#include "sim/machine/graph.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/base/error.hpp"
-#include "sim/platform.hpp"
+#include "sim/machine/platform.hpp"
 
 namespace sg = simgrid::s4u;
 

@@ -1,9 +1,10 @@
-#include "sim/platform.hpp"
+#include "sim/machine/platform.hpp"
 
 #include <fmt/format.h>
 
 #include <csignal>
 #include <memory>
+#include <utility>
 
 namespace sg = simgrid::s4u;
 
@@ -72,6 +73,20 @@ void Platform::make_nodes() {
   }
 }
 
+void Platform::make_copy_links() {
+  auto& l = copy_links_;
+  l = {make_link("server h2d"),    make_link("server d2h"),      make_link("server ram"),
+       make_link("copies to ram"), make_link("copies from ram"), make_link("all-reduces")};
+  const auto set = [&](CopyRoute route, const char* name, std::vector<sg::Link*> links) {
+    copy_routes_[std::size_t(route)] = make_route(name, std::move(links));
+  };
+  set(CopyRoute::kToRam, "copy to ram", {l.to_ram, l.d2h, l.ram});
+  set(CopyRoute::kFromRam, "copy from ram", {l.from_ram, l.h2d, l.ram});
+  set(CopyRoute::kExchange, "all-reduce", {l.exchange, l.h2d, l.d2h});
+  set(CopyRoute::kStream, "streamed", {l.h2d, l.ram});
+  set(CopyRoute::kRead, "read by the cpu", {l.ram});
+}
+
 Platform::Platform() {
   zone_ = sg::create_full_zone("machine");
   ssd_ = make_link("ssd");
@@ -81,6 +96,7 @@ Platform::Platform() {
   const RouteEndpoints file = make_route("file", {ssd_, ram_});
   const RouteEndpoints ram = make_route("ram", {ram_});
   make_nodes();
+  make_copy_links();
   for (int g = 0; g < kMaxGpus; ++g) {
     const auto named = [&](const char* what) { return fmt::format("gpu{} {}", g, what); };
     GpuLinks& l = gpu_links_[std::size_t(g)];
@@ -122,6 +138,20 @@ void Platform::set_memory_nodes(int nodes, BytesPerSecond local, BytesPerSecond 
     node_memory_[n]->set_bandwidth(local.value * kUnitsPerByte);
     node_way_out_[n]->set_bandwidth(remote.value * kUnitsPerByte);
   }
+}
+
+void Platform::set_copy_links(const CopyLinks& rates) {
+  if (rates == copy_rates_) return;
+  copy_rates_ = rates;
+  const auto set = [](sg::Link* link, BytesPerSecond rate) {
+    if (rate.value > 0) link->set_bandwidth(rate.value * kCopyUnitsPerByte);
+  };
+  set(copy_links_.h2d, rates.h2d);
+  set(copy_links_.d2h, rates.d2h);
+  set(copy_links_.ram, rates.ram);
+  set(copy_links_.to_ram, rates.to_ram);
+  set(copy_links_.from_ram, rates.from_ram);
+  set(copy_links_.exchange, rates.exchange);
 }
 
 sg::Host* Platform::worker(Worker worker, int gpu) const {

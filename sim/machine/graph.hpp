@@ -8,7 +8,7 @@
 
 #include "core/base/units.hpp"
 #include "core/scenario/numa_policy.hpp"
-#include "sim/machine.hpp"
+#include "sim/machine/machine.hpp"
 
 namespace rigcast::sim {
 

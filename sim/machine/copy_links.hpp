@@ -1,0 +1,51 @@
+#pragma once
+// What copies of a KV cache between RAM and GPUs share with the steps that are computed beside
+// them.
+
+#include "core/base/units.hpp"
+
+namespace rigcast::sim {
+
+/// Of a KV cache, to and from its second tier.
+enum class CopyDirection { kToRam, kFromRam };
+
+/// What the directions of the GPUs' links and RAM carry, and what one transfer reaches of it alone.
+/// GPUs that share every layer are one, with the links of all.
+struct CopyLinks {
+  BytesPerSecond h2d, d2h, ram;
+  BytesPerSecond to_ram, from_ram;  // of copies of the cache
+  BytesPerSecond exchange;          // of all-reduces; 0: they take another way
+
+  bool operator==(const CopyLinks&) const = default;
+};
+
+/// A step: how long it takes where nothing slows it, and what it moves meanwhile. Transfers are
+/// part of its time, and its work waits for them.
+struct StepUse {
+  StepUse() = default;
+  StepUse(Seconds of) : time(of) {}  // it moves nothing that copies could slow
+
+  Seconds time;
+  Bytes exchanged;  // between GPUs, by all of them together
+  Bytes streamed;   // weights to the GPU: equivalent bytes at the rate of h2d
+  Bytes read;       // by the CPU: equivalent bytes at the rate of RAM
+
+  StepUse& operator+=(const StepUse& other) {
+    time += other.time;
+    exchanged += other.exchanged;
+    streamed += other.streamed;
+    read += other.read;
+    return *this;
+  }
+  friend StepUse operator+(StepUse a, const StepUse& b) { return a += b; }
+  friend StepUse operator*(StepUse use, double by) {
+    use.time = use.time * by;
+    use.exchanged = use.exchanged * by;
+    use.streamed = use.streamed * by;
+    use.read = use.read * by;
+    return use;
+  }
+  friend StepUse operator-(const StepUse& a, const StepUse& b) { return a + b * -1.0; }
+};
+
+}  // namespace rigcast::sim
