@@ -43,19 +43,21 @@ double launches_of(const StepContext& s, Launches launches) {
   return (moe + norm_launches(s, 0)) / 2;  // of two parts: router and experts
 }
 
-// GPUs that share a layer add up what each computed after attention and after the FFN, in 16 bits.
-// The first one gathers the logits, of which each has those of a part of the vocabulary.
-Seconds exchange_time(const StepContext& s, const SharedLayers& shared, const OpTraffic& t,
-                      TokenCount tokens, Launches launches) {
+// GPUs that share a layer add up what each computed after attention and after the FFN. The first
+// one gathers the logits, of which each has those of a part of the vocabulary.
+Seconds exchange_time(const StepContext& s, DeviceIndex device, const SharedLayers& shared,
+                      const OpTraffic& t, TokenCount tokens, Launches launches) {
   if (t.matrices <= 0) return {};
-  constexpr double kElement = 2;  // bytes
-  const Bytes hidden{kElement * double(s.model.hidden) * double(tokens)};
+  const double element = tokens > kMatVecTokens ? shared.batch_element : shared.element;
+  const Bytes hidden{element * double(s.model.hidden) * double(tokens)};
+  const Seconds summed = all_reduce_time(shared, hidden) +
+                         exchange_launches(s, s.rig.gpus[std::size_t(device)], tokens);
   switch (launches) {
     case Launches::kNone: return {};
     case Launches::kHead:
-      return gather_time(shared, Bytes{kElement * double(s.model.vocabulary) * double(tokens)});
-    case Launches::kMoePart: return all_reduce_time(shared, hidden) / 2;  // router and experts
-    default: return all_reduce_time(shared, hidden);
+      return gather_time(shared, Bytes{element * double(s.model.vocabulary) * double(tokens)});
+    case Launches::kMoePart: return summed / 2;  // router and experts
+    default: return summed;
   }
 }
 
@@ -66,7 +68,7 @@ OpCost operation_cost(const StepContext& s, DeviceIndex device, const OpTraffic&
   if (device != kHost) {
     OpCost cost = gpu_cost(s, std::size_t(device), t, tokens, launches_of(s, launches));
     if (const auto& shared = s.rig.gpus[std::size_t(device)].shared)
-      cost.overhead += exchange_time(s, *shared, t, tokens, launches);
+      cost.overhead += exchange_time(s, device, *shared, t, tokens, launches);
     return cost;
   }
   OpCost cost = cpu_cost(s, t, tokens);

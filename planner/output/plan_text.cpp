@@ -217,6 +217,8 @@ std::string placement_text(const Scenario& base, const PlacementSettings& p) {
   std::string out = *p.gpu_layers > all ? "all on the GPU"
                     : layers == all     ? "all but the head on the GPU"
                                         : fmt::format("{} of {} layers on the GPU", layers, all);
+  if (const auto& shared = rig.gpus.front().shared)
+    out += fmt::format("s, {} of which share each layer", shared->gpus);
   if (rig.gpus.size() > 1) {
     std::string split;
     for (const double share : p.tensor_split)
