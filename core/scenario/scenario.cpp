@@ -549,7 +549,8 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
   cache_latent_values(s, s.model);
   if (s.draft) cache_latent_values(s, s.draft->model);
   const TomlTable placement = root.table("placement");
-  share_layers(placement, catalogue, s);
+  const SharedModel shared{s.runtime, s.model, s.settings.build_year};
+  s.placement.split_mode = share_layers(placement, shared, catalogue, s.rig, s.warnings);
   read_placement(placement, s);
   read_kv(root.table("kv"), s);
   read_settings(runtime, s);
@@ -560,7 +561,13 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
   if (s.runtime.rules == RuntimeRules::kPagedServer)
     std::ranges::move(check_paged_server(root, s.runtime, s.model, s.tensors, s.kv.types),
                       std::back_inserter(s.warnings));
-  check_split_mode(root, s);
+  check_split_mode(root, s.runtime, s.placement.split_mode,
+                   {.backend = s.settings.backend,
+                    .all_layers = s.placement.gpu_layers.value_or(0) > s.model.layers,
+                    .all_ffns = s.placement.cpu_moe_layers + s.placement.cpu_ffn_layers == 0,
+                    .policy = s.kv.policy,
+                    .cache = s.kv.types,
+                    .flash_attention = s.settings.flash_attention});
   s.load = read_load(root, s.workload.prompt_tokens, s.workload.output_tokens, catalogue);
   root.finish();
   if (auto error = document.error()) return *error;

@@ -30,6 +30,8 @@ Scenario without_hosts(Scenario s) {
   for (auto* time : {&s.runtime.decode.token, &s.runtime.decode.sample,
                      &s.runtime.decode.host_logit, &s.runtime.decode.crossing})
     time->value = Seconds{0};
+  s.runtime.prefill.mask_cycles.value = 0;
+  s.rig.ram.bandwidth.value = BytesPerSecond{1e15};  // to which logits are copied
   for (HostLink& link : s.rig.links)
     for (auto* rate : {&link.h2d, &link.d2h, &link.pageable}) rate->value = BytesPerSecond{1e15};
   return s;
