@@ -52,7 +52,10 @@ Result<ResolvedRun> resolve_own(const Measurement& m, Resolver& resolver) {
   if (m.doubtful()) return bad_input("marked SUSPECT or CAUTION by its source");
   if (!speed_metric(m.metric)) return bad_input("no speed");
   if (!(m.value > 0)) return bad_input("its figure is zero");
-  return resolver.resolve(m);
+  auto run = resolver.resolve(m);
+  // What their exchange takes is no property of the rig's other forecasts.
+  if (run && run->shares_layers()) return bad_input("its GPUs share every layer");
+  return run;
 }
 
 Result<ComparedRun> compare(const ResolvedRun& run) {

@@ -83,7 +83,8 @@ struct Runs {
   int usable = 0;
 };
 
-// Caches in RAM are thinly measured: whoever fitted on them could not say how good a forecast is.
+// Caches in RAM, and GPUs that share every layer, are thinly measured: whoever fitted on them could
+// not say how good a forecast is.
 Runs resolve_runs(const std::vector<Measurement>& measured, const Profiles& profiles,
                   const Catalogue& catalogue) {
   Runs out;
@@ -93,7 +94,8 @@ Runs resolve_runs(const std::vector<Measurement>& measured, const Profiles& prof
     ++out.usable;
     auto run = resolver.resolve(m);
     if (!run || !profiles.find(run->scenario->runtime.id)) continue;
-    if (run->regime != Regime::kKvInRam) out.runs.push_back(*std::move(run));
+    if (run->regime != Regime::kKvInRam && !run->shares_layers())
+      out.runs.push_back(*std::move(run));
   }
   return out;
 }

@@ -149,6 +149,7 @@ void add_simulate(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "Examples\n"
       "  rigcast simulate --gpu rtx-3060-12gb --model llama-3.1-8b --quant Q6_K --context 32768\n"
       "  rigcast simulate --rig dual-rtx-3090 --model llama-3.3-70b --gpu-layers auto\n"
+      "  rigcast simulate --gpu 2xrtx-3090 --model llama-3.3-70b --split-mode tensor\n"
       "  rigcast simulate examples/s1-mistral.toml --positions 0,4000,7000\n"
       "  rigcast simulate my.toml --set kv.threshold=0.9 --format json\n"
       "  rigcast simulate --gpu rtx-4090 --model llama-3.1-8b --users 14 --load chat --trace "

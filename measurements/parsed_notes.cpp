@@ -60,6 +60,12 @@ std::string split_mode_in(const std::string& notes) {
   return mode.empty() ? "" : mode[1];
 }
 
+// "P2P", "P2P enabled": not "no P2P".
+bool has_peer_to_peer(const std::string& notes) {
+  return !match(notes, R"(\bp2p\b)").empty() &&
+         match(notes, R"(\b(?:no|without) p2p\b|\bp2p (?:off|disabled)\b)").empty();
+}
+
 // Programs with kernels or schedules of their own, as people write them.
 std::string other_engine_in(const std::string& tool) {
   const auto engine =
@@ -120,6 +126,7 @@ ParsedNotes parse_notes(const Measurement& m) {
   s.experts_used = experts_used_in(notes);
   s.tensor_split = tensor_split_in(notes);
   s.split_mode = split_mode_in(notes);
+  s.peer_to_peer = has_peer_to_peer(notes);
   s.other_engine = other_engine_in(freetext::lower(m.tool));
   const auto ends = match(notes, R"(\boutput and embedding (\w+))");
   if (!ends.empty()) s.format_of_ends = ends[1];

@@ -30,6 +30,7 @@ struct ParsedNotes {
   std::optional<int> experts_used;
   std::vector<double> tensor_split;
   std::string split_mode;      // "row", "tensor", "graph"; empty: by layers
+  bool peer_to_peer = false;   // a GPU reads another's memory over PCI-E
   std::string other_engine;    // a program that no profile models; empty: llama.cpp or a relative
   std::string format_of_ends;  // of embedding and head in a file of one format; empty: not said
   TokenCount context = 0;      // for which a server or sweep allocated its cache; 0: not said

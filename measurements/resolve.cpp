@@ -44,6 +44,11 @@ bool make_fit(Scenario& s, const Placement& placement) {
 
 }  // namespace
 
+bool ResolvedRun::shares_layers() const {
+  return std::ranges::any_of(scenario->rig.gpus,
+                             [](const GpuPart& gpu) { return gpu.shared.has_value(); });
+}
+
 std::string chip_of(const Rig& rig) {
   std::set<std::string> ids;
   for (const GpuPart& gpu : rig.gpus) ids.insert(gpu.id);

@@ -34,6 +34,9 @@ struct ResolvedRun {
   // One of many that were measured densely on one machine: a fit learns structure by it, but how
   // far off forecasts are elsewhere is told by rows of other people alone.
   bool dense = false;
+
+  /// True if its GPUs computed every layer together.
+  bool shares_layers() const;
 };
 
 /// What is left out together: the GPUs' ids without counts, or the CPU's where there is none.

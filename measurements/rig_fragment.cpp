@@ -11,6 +11,7 @@
 #include "core/hardware/hardware_names.hpp"
 #include "core/hardware/rig_text.hpp"
 #include "core/text/freetext.hpp"
+#include "measurements/parsed_notes.hpp"
 
 namespace rigcast {
 namespace {
@@ -169,6 +170,8 @@ Result<RigFragment> rig_fragment(const Measurement& m, Bytes size, NameResolver&
   } else {
     ram_fragment(m, size, cpu, rig);
     link_fragment(m, rig);
+    if (rig.gpus.size() > 1 && parse_notes(m).peer_to_peer)
+      rig.toml += "interconnect = \"pcie-p2p\"\n";
   }
   rig.text = rig_text(rig.gpus, cpu);
   return rig;

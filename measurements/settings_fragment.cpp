@@ -101,6 +101,8 @@ std::string placement_toml(const ParsedNotes& parsed_notes, const ModelSpec& mod
                            : fmt::format("gpu_layers = {}\n", layers.on_gpu);
   if (experts > 0) toml += fmt::format("cpu_moe_layers = {}\n", experts);
   if (rig.gpus.size() < 2) return toml;
+  if (!parsed_notes.split_mode.empty())
+    toml += fmt::format("split_mode = \"{}\"\n", parsed_notes.split_mode);
   std::vector<double> split;
   if (parsed_notes.tensor_split.size() == rig.gpus.size()) split = parsed_notes.tensor_split;
   if (experts > 0 && model.moe) split = balanced_split(model, rig, experts);
@@ -142,8 +144,6 @@ Lengths lengths_of(const Measurement& m, const ParsedNotes& parsed_notes) {
 Result<PlacementFragment> placement_fragment(const Measurement& m, const ParsedNotes& parsed_notes,
                                              const ModelSpec& model, const RigFragment& rig,
                                              std::optional<int> experts_in_ram) {
-  if (rig.gpus.size() > 1 && !parsed_notes.split_mode.empty())
-    return bad_input(fmt::format("split mode {} is not modelled", parsed_notes.split_mode));
   const auto k = kv_type(m.type_k);
   if (!k) return k.error();
   const auto v = kv_type(m.type_v);

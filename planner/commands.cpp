@@ -66,6 +66,7 @@ void add_common(const Scenario& s, const Placement& p, Program program, Words& w
     add("-ngl", "0");
   } else {
     add("-ngl", fmt::format("{}", counted_layers(s.model, p.gpu_layers)));
+    if (s.placement.split_mode != kSplitByLayer) add("-sm", s.placement.split_mode);
     if (s.rig.gpus.size() > 1 && !s.placement.tensor_split.empty())
       add("-ts", split_text(counted_split(s, p), program == Program::kServer ? ',' : '/'));
   }
@@ -182,6 +183,9 @@ Words llama_server_command(const Scenario& s, const Placement& p) {
                              fmt::format("{}", slots)});
   if (s.load && s.scheduler && s.scheduler->unified) words.push_back("-kvu");
   words.insert(words.end(), {"-fa", s.settings.flash_attention ? "on" : "off"});
+  if (const auto* mode = find_split_mode(s.runtime.split_modes, s.placement.split_mode);
+      mode && !mode->fits)
+    words.insert(words.end(), {"-fit", "off"});
   if (has_cache_off_gpu(s)) words.push_back("--no-kv-offload");
   if (!s.settings.op_offload) words.push_back("--no-op-offload");
   if (const auto limit = prompt_cache_limit(s, p))

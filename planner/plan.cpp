@@ -315,11 +315,14 @@ SearchSpace full_space(const Scenario& s) {
     search_space.places_layers = search_space.splits_layers = false;
     return search_space;
   }
+  const SplitMode* mode = find_split_mode(s.runtime.split_modes, s.placement.split_mode);
   search_space.quants = mixes_for(s);
   for (const QuantFormat f : {QuantFormat::kF16, QuantFormat::kQ8_0, QuantFormat::kQ4_0})
-    if (f == QuantFormat::kF16 || s.settings.flash_attention)
+    if (f == QuantFormat::kF16 || (s.settings.flash_attention && (!mode || mode->quantized_cache)))
       search_space.kv_types.push_back({f, f});
-  const bool has_tiers = !s.rig.gpus.empty() && !s.rig.unified();
+  // GPUs that share every layer hold all of them, and the cache.
+  if (mode) search_space.places_layers = search_space.splits_layers = false;
+  const bool has_tiers = !s.rig.gpus.empty() && !s.rig.unified() && !mode;
   for (const KvPolicy policy : s.runtime.kv_policies)
     if (policy == KvPolicy::kVram || (has_tiers && policy != KvPolicy::kSpill))
       search_space.policies.push_back(policy);

@@ -83,7 +83,7 @@ Json placement_json(const Scenario& s, const Placement& placement) {
       {"gpu_layers", placement.gpu_layers},
       {"gpu_layers_auto", !s.placement.gpu_layers.has_value()},
       {"tensor_split", json_list(s.placement.tensor_split, [](double x) { return number(x); })},
-      {"split_mode", "layer"},  // no other is modelled
+      {"split_mode", s.placement.split_mode},
       {"cpu_moe_layers", placement.cpu_moe_layers},
       {"cpu_ffn_layers", s.placement.cpu_ffn_layers},
       {"decode_device", text(name(s.placement.decode_device))},

@@ -58,7 +58,8 @@ planner::LoadSearch load_search(const TomlDocument& document, const Scenario& s,
                                 const std::optional<double>& max_loss,
                                 const planner::QualityTable& quality, const Catalogue& catalogue) {
   planner::LoadSearch search{space_of(document, s), {}, max_loss, false, {}, {}};
-  if (!document.has("placement.tensor_parallel")) search.copies = copies_of(document, s, catalogue);
+  if (!document.has("placement.tensor_parallel") && !document.has("placement.split_mode"))
+    search.copies = copies_of(document, s, catalogue);
   const bool has_blocks = s.scheduler && s.scheduler->layout == KvLayout::kBlocks;
   if (has_blocks) search.space.kv_types = {s.kv.types};  // no other cache is forecast
   std::erase_if(search.space.kv_types, [](KvTypes t) { return t.k == QuantFormat::kQ4_0; });

@@ -71,7 +71,7 @@ void ScenarioFlags::add_to(CLI::App& verb) {
   add(verb, place, "--tensor-split", "placement.tensor_split", Flag::kNumberList, "A,B",
       "share of each GPU");
   add(verb, place, "--split-mode", "placement.split_mode", Flag::kText, "MODE",
-      "layer; row and tensor are not modelled");
+      "layer (one GPU after the other); all share each layer: tensor (llama.cpp), graph (ik)");
   add(verb, place, "--cpu-moe", "placement.cpu_moe_layers", Flag::kValue, "N",
       "first N layers keep their experts in RAM");
   add(verb, place, "--cpu-ffn", "placement.cpu_ffn_layers", Flag::kValue, "N",

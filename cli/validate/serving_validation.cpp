@@ -122,8 +122,9 @@ void add_load_rows(const ResolvedServing& run, const ServingReport& forecast, Va
   rows.add("itl", m.itl, &ServingFigures::itl);
   if (!waits) rows.add("e2e", m.e2e, &ServingFigures::e2e);
   if (m.cache_tokens)
-    rows.add("kv_tokens", double(*m.cache_tokens),
-             [](const ServingFigures& f) { return std::optional(double(f.cache.capacity_without_windows)); });
+    rows.add("kv_tokens", double(*m.cache_tokens), [](const ServingFigures& f) {
+      return std::optional(double(f.cache.capacity_without_windows));
+    });
 }
 
 std::optional<Error> compare_load(const ResolvedServing& run, Validation& out) {

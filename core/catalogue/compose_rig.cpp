@@ -235,8 +235,10 @@ std::string usual_interconnect(const std::vector<GpuPart>& gpus) {
   if (gpus.empty()) return "";
   const GpuPart& gpu = gpus.front();
   if (gpu.form != FormFactor::kModule) return gpu.p2p ? "pcie-p2p" : "pcie-host";
-  for (const auto& [architecture, nvlink] :
-       {std::pair{"ampere-dc", "nvlink-3"}, {"hopper", "nvlink-4"}, {"blackwell-dc", "nvlink-5"}})
+  for (const auto& [architecture, nvlink] : {std::pair{"volta", "nvlink-2"},
+                                             std::pair{"ampere-dc", "nvlink-3"},
+                                             {"hopper", "nvlink-4"},
+                                             {"blackwell-dc", "nvlink-5"}})
     if (gpu.architecture == architecture) return nvlink;
   return "";
 }

@@ -40,12 +40,14 @@ Result<GpuExchange> gpu_exchange(const Catalogue& catalogue, const std::string& 
   const TomlTable root = document->root();
   const std::string source = root.text("source"), name = root.text("name");
   root.text_or("vendor", "");
+  const bool through_host = root.flag("through_host", false);
   root.set_figure_defaults({SourceKind::kPublished, source});
   std::optional<GpuExchange> found;
   for (const int n : {2, 4, 8}) {
     const std::string key = fmt::format("{}", n);
     if (!root.has(key)) continue;
-    const GpuExchange exchange = read_exchange(root.table(key), link);
+    GpuExchange exchange = read_exchange(root.table(key), link);
+    exchange.through_host = through_host;
     if (n >= gpus && !found) found = exchange;
   }
   root.finish();

@@ -13,12 +13,18 @@ struct GpuExchange {
   Sourced<Seconds> latency;
   Sourced<BytesPerSecond> bus;
   bool over_pcie = false;  // over the links that also join GPUs and host
+  bool through_host = false;  // every byte is written to the host's memory and read from there
 };
 
 struct SharedLayers {
   int gpus = 1;
   int kv_copies = 1;  // of every token's KV, where there are more GPUs than heads of KV
   GpuExchange exchange;
+  double element = 2;        // bytes of an activation that is exchanged, of one token
+  double batch_element = 2;  // of a prompt's batch
+  double launches = 0;       // kernels of each exchange that are launched outside of a graph
+  bool graphs = true;        // what is computed between two exchanges for a token is a graph
+  int launchers = 1;         // GPUs for which one thread launches kernels, one after the other
 };
 
 /// Bytes that each GPU sends, and receives, until the sum of `bytes` of each is at all of them, or

@@ -538,6 +538,7 @@ Result<RuntimeProfile> load_runtime_profile(const std::filesystem::path& file, b
                       {name(RuntimeRules::kRigcast), RuntimeRules::kRigcast},
                       {name(RuntimeRules::kPagedServer), RuntimeRules::kPagedServer}});
   p.kv_policies = read_policies(t);
+  p.split_modes = read_split_modes(t.table("split"));
   p.fitted_on = t.texts("fitted_on");
   p.weight_streaming = t.flag("weight_streaming", false);
   p.cpu_decode = t.flag("cpu_decode", false);

@@ -23,6 +23,7 @@
 #include "core/runtime/kv_policy.hpp"
 #include "core/runtime/matrix_units.hpp"
 #include "core/runtime/scheduler_policy.hpp"
+#include "core/runtime/split_mode.hpp"
 #include "core/text/toml_reader.hpp"
 
 namespace rigcast {
@@ -44,6 +45,7 @@ struct RuntimeProfile {
   std::vector<std::filesystem::path> files;
   RuntimeRules rules = RuntimeRules::kLlamaCpp;
   std::vector<KvPolicy> kv_policies;
+  std::vector<SplitMode> split_modes;  // beside whole layers, one GPU after the other
   std::vector<std::string> fitted_on;  // configurations on whose runs figures of this profile were
                                        // fitted
   bool weight_streaming = false;       // decode: weights of host layers may be copied to the GPU

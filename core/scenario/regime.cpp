@@ -33,7 +33,9 @@ Regime regime_of(const Scenario& s, const Placement& p) {
   };
   if (s.model.moe && std::ranges::any_of(p.layers, on_host)) return Regime::kExpertsInRam;
   if (p.gpu_layers <= s.model.layers || p.head_on == kHost) return Regime::kSplit;
-  return s.rig.gpus.size() > 1 ? Regime::kSeveralGpus : Regime::kResident;
+  // GPUs that share every layer by a split mode are as far off as those that divide the layers.
+  const bool several = s.rig.gpus.size() > 1 || s.placement.split_mode != kSplitByLayer;
+  return several ? Regime::kSeveralGpus : Regime::kResident;
 }
 
 }  // namespace rigcast

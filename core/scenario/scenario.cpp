@@ -10,6 +10,7 @@
 #include "core/catalogue/compose_rig.hpp"
 #include "core/catalogue/find_model.hpp"
 #include "core/model/quantized_model.hpp"
+#include "core/scenario/layer_sharing.hpp"
 #include "core/scenario/server_rules.hpp"
 
 namespace rigcast {
@@ -211,8 +212,10 @@ void read_placement(const TomlTable& t, Scenario& s) {
   }
   if (s.runtime.rules == RuntimeRules::kPagedServer)
     p.gpu_layers = paged_gpu_layers(t, s.runtime, s.model, p.gpu_layers);
+  const bool is_shared = p.split_mode != kSplitByLayer;
+  if (is_shared && !p.gpu_layers) p.gpu_layers = most;
   p.tensor_split = t.numbers("tensor_split", 0, 1e6);
-  if (p.tensor_split.size() == 1 && s.rig.gpus.size() <= 1) p.tensor_split.clear();
+  if (is_shared || (p.tensor_split.size() == 1 && s.rig.gpus.size() <= 1)) p.tensor_split.clear();
   if (!p.tensor_split.empty()) {
     if (p.tensor_split.size() != s.rig.gpus.size())
       t.refuse("tensor_split",
@@ -220,12 +223,6 @@ void read_placement(const TomlTable& t, Scenario& s) {
     if (std::accumulate(p.tensor_split.begin(), p.tensor_split.end(), 0.0) <= 0)
       t.refuse("tensor_split", "the shares add up to nothing");
   }
-  // llama.cpp also splits rows of matrices, and tensors: runs that did so name it.
-  const auto split_mode = t.choice<std::string_view>(
-      "split_mode", "layer", {{"layer", "layer"}, {"row", "row"}, {"tensor", "tensor"}});
-  if (split_mode != "layer")
-    t.refuse("split_mode", fmt::format("split mode {} is not modelled", split_mode),
-             "\"layer\" is: whole layers, one GPU after the other");
   p.cpu_moe_layers = int(t.integer_or("cpu_moe_layers", 0, 0, s.model.layers));
   if (p.cpu_moe_layers > 0 && !s.model.moe)
     t.refuse("cpu_moe_layers", fmt::format("{} has no experts", s.model.name),
@@ -552,7 +549,8 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
   cache_latent_values(s, s.model);
   if (s.draft) cache_latent_values(s, s.draft->model);
   const TomlTable placement = root.table("placement");
-  share_layers(placement, s.runtime, catalogue, s.model, s.rig, s.warnings);
+  const SharedModel shared{s.runtime, s.model, s.settings.build_year};
+  s.placement.split_mode = share_layers(placement, shared, catalogue, s.rig, s.warnings);
   read_placement(placement, s);
   read_kv(root.table("kv"), s);
   read_settings(runtime, s);
@@ -563,6 +561,13 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
   if (s.runtime.rules == RuntimeRules::kPagedServer)
     std::ranges::move(check_paged_server(root, s.runtime, s.model, s.tensors, s.kv.types),
                       std::back_inserter(s.warnings));
+  check_split_mode(root, s.runtime, s.placement.split_mode,
+                   {.backend = s.settings.backend,
+                    .all_layers = s.placement.gpu_layers.value_or(0) > s.model.layers,
+                    .all_ffns = s.placement.cpu_moe_layers + s.placement.cpu_ffn_layers == 0,
+                    .policy = s.kv.policy,
+                    .cache = s.kv.types,
+                    .flash_attention = s.settings.flash_attention});
   s.load = read_load(root, s.workload.prompt_tokens, s.workload.output_tokens, catalogue);
   root.finish();
   if (auto error = document.error()) return *error;

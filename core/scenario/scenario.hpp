@@ -30,10 +30,11 @@ std::string_view name(DecodeDevice device);
 
 /// Several GPUs have whole layers each, and compute them one after the other.
 struct PlacementSettings {
-  std::optional<int> gpu_layers;     // nullopt: as many as fit
-  std::vector<double> tensor_split;  // share of the GPU layers per GPU; empty: by free memory
-  int cpu_moe_layers = 0;            // leading layers whose routed experts stay in host memory
-  int cpu_ffn_layers = 0;            // the same of dense FFNs
+  std::optional<int> gpu_layers;          // nullopt: as many as fit
+  std::string split_mode{kSplitByLayer};  // how several GPUs divide the model
+  std::vector<double> tensor_split;       // share of the GPU layers per GPU; empty: by free memory
+  int cpu_moe_layers = 0;                 // leading layers whose routed experts stay in host memory
+  int cpu_ffn_layers = 0;                 // the same of dense FFNs
   DecodeDevice decode_device = DecodeDevice::kPlacement;
   bool fits_experts = false;  // experts move to host memory before whole layers do
 };

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/catalogue/interconnect.hpp"
-#include "core/hardware/merge_gpus.hpp"
 #include "core/runtime/format_group.hpp"
 #include "core/text/unit_text.hpp"
 
@@ -130,78 +128,6 @@ void refuse_cache_of_others(const TomlTable& t, const RuntimeProfile& runtime, K
   if (!is_in_gguf(cache.k) || !is_in_gguf(cache.v))
     t.refuse("type_k", fmt::format("{} has no cache in FP8", runtime.name),
              "q8_0 has about its size; --runtime vllm has one");
-}
-
-namespace {
-
-// How the rig's GPUs exchange: as the rig states it, else as its interconnect has it.
-Result<GpuExchange> exchange_of(const Rig& rig, int gpus, const Catalogue& catalogue) {
-  if (rig.all_reduce_latency && rig.all_reduce_rate) {
-    GpuExchange stated{*rig.all_reduce_latency, *rig.all_reduce_rate};
-    if (rig.interconnect.empty()) return stated;
-    const auto known = gpu_exchange(catalogue, rig.interconnect, gpus, rig.links.front().h2d.value);
-    stated.over_pcie = known && known->over_pcie;
-    return stated;
-  }
-  if (rig.interconnect.empty())
-    return bad_input(
-        fmt::format("how fast several {} exchange is not known", rig.gpus.front().name),
-        "state all_reduce_latency and all_reduce_rate of [rig], or an interconnect of "
-        "hwprofiles/interconnects");
-  auto exchange = gpu_exchange(catalogue, rig.interconnect, gpus, rig.links.front().h2d.value);
-  if (!exchange) return exchange;
-  if (rig.all_reduce_latency) exchange->latency = *rig.all_reduce_latency;
-  if (rig.all_reduce_rate) exchange->bus = *rig.all_reduce_rate;
-  return exchange;
-}
-
-// Why the GPUs cannot share every layer; nullopt: they can.
-std::optional<Error> obstacle_to_sharing(const std::vector<GpuPart>& gpus, const ModelSpec& model) {
-  for (const GpuPart& gpu : gpus)
-    if (gpu.id != gpus.front().id)
-      return bad_input("tensor parallelism needs GPUs of one kind",
-                       "a rig with such GPUs, or --runtime llama.cpp");
-  const int n = int(gpus.size());
-  if (model.heads % n == 0) return std::nullopt;
-  return bad_input(
-      fmt::format("{} attention heads cannot be divided among {} GPUs", model.heads, n),
-      "a number of GPUs that divides them, or --runtime llama.cpp");
-}
-
-}  // namespace
-
-void share_layers(const TomlTable& t, const RuntimeProfile& runtime, const Catalogue& catalogue,
-                  const ModelSpec& model, Rig& rig, std::vector<std::string>& warnings) {
-  const bool shares = runtime.rules == RuntimeRules::kPagedServer;
-  if (!shares && t.has("tensor_parallel"))
-    t.refuse("tensor_parallel",
-             fmt::format("tensor parallelism is not forecast for {}", runtime.name),
-             "choose --runtime vllm, or leave it out");
-  if (!shares || rig.gpus.empty()) return;
-  const int all = int(rig.gpus.size());
-  const int gpus = int(t.integer_or("tensor_parallel", all, 1, 1024));
-  if (gpus > all)
-    return t.refuse("tensor_parallel", fmt::format("{} GPUs, the rig has {}", gpus, all),
-                    "a rig with as many GPUs");
-  if (gpus != all)
-    return t.refuse("tensor_parallel",
-                    fmt::format("{} of the rig's {} GPUs: the others would idle", gpus, all),
-                    "a rig with as many GPUs; several servers are forecast one by one");
-  if (gpus == 1) return;
-  if (auto error = obstacle_to_sharing(rig.gpus, model)) return t.refuse("tensor_parallel", *error);
-  const auto exchange = exchange_of(rig, gpus, catalogue);
-  if (!exchange) return t.refuse("tensor_parallel", exchange.error());
-  if (exchange->bus.kind == SourceKind::kAssumed && !rig.all_reduce_rate)
-    warnings.push_back(
-        fmt::format("the GPUs exchange at {:.3g} GB/s, which is assumed: rig.interconnect, or "
-                    "rig.all_reduce_latency and rig.all_reduce_rate, state what yours have",
-                    exchange->bus.value.value / 1e9));
-  SharedLayers shared;
-  shared.gpus = gpus;
-  // The compressed KV of latent attention is that of all heads.
-  shared.kv_copies = model.mla ? gpus : std::max(1, gpus / std::max(1, int(model.kv_heads)));
-  shared.exchange = *exchange;
-  merge_gpus(rig, shared);
 }
 
 int paged_gpu_layers(const TomlTable& t, const RuntimeProfile& runtime, const ModelSpec& model,

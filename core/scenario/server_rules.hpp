@@ -1,12 +1,10 @@
 #pragma once
-// What a runtime's server adds to a scenario: its scheduler, GPUs that share every layer, and what
-// is not forecast of it.
+// What a runtime's server adds to a scenario: its scheduler, and what is not forecast of it.
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "core/catalogue/catalogue.hpp"
 #include "core/catalogue/find_model.hpp"
 #include "core/hardware/rig.hpp"
 #include "core/model/kv_bytes.hpp"
@@ -31,13 +29,6 @@ void refuse_formats_of_others(const TomlTable& model, const RuntimeProfile& runt
 
 /// The same of types of the KV cache.
 void refuse_cache_of_others(const TomlTable& kv, const RuntimeProfile& runtime, KvTypes cache);
-
-/// `tensor_parallel` of a scenario's placement: of such a server all of the rig's GPUs by default,
-/// which become one with the memory and the rates of all. Refuses GPUs of several kinds, and of
-/// other runtimes any.
-void share_layers(const TomlTable& placement, const RuntimeProfile& runtime,
-                  const Catalogue& catalogue, const ModelSpec& model, Rig& rig,
-                  std::vector<std::string>& warnings);
 
 /// GPU layers of a server with a pool of blocks: all. Refuses fewer.
 int paged_gpu_layers(const TomlTable& placement, const RuntimeProfile& runtime,

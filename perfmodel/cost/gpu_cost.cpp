@@ -4,7 +4,6 @@
 #include <cmath>
 #include <optional>
 
-#include "core/hardware/cpu_architecture.hpp"
 #include "core/hardware/gpu_architecture.hpp"
 #include "perfmodel/cost/kernel_cost.hpp"
 #include "perfmodel/cost/wave_quantization.hpp"
@@ -97,12 +96,6 @@ MatmulSplit split_matmul(const StepContext& s, const GpuPart& gpu, const OpTraff
   return m;
 }
 
-// The factor on a figure of the GPU's kernels in the build that is forecast.
-double before_changes(const StepContext& s, const GpuPart& gpu, ChangedFigure figure) {
-  return s.runtime.factor_before(figure, {s.settings.backend, gpu.architecture},
-                                 s.settings.build_year);
-}
-
 // Time in which one token's query heads multiply with the cache. Memory reads hide little of it.
 Seconds cache_products(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
   const auto& decode = s.runtime.decode;
@@ -133,37 +126,6 @@ Seconds score_passes(const StepContext& s, const GpuPart& gpu, const OpTraffic& 
   if (t.flops_of_score <= 0) return {};
   const double scores = computed_flops(s, t, tokens) / t.flops_of_score;
   return Bytes{s.runtime.batch.score_bytes.value * scores} / gpu.bandwidth.value;
-}
-
-bool is_windows(const Rig& rig) {
-  return rig.os == OperatingSystem::kWindows || rig.os == OperatingSystem::kWsl2;
-}
-
-// True if the split leaves work for one GPU only. Without a split, every GPU of the rig has work.
-bool one_gpu_works(const StepContext& s) {
-  const auto& split = s.placement.tensor_split;
-  return s.rig.gpus.size() == 1 ||
-         std::ranges::count_if(split, [](double share) { return share > 0; }) == 1;
-}
-
-bool captures_graphs(const StepContext& s, const GpuPart& gpu, TokenCount tokens) {
-  const GpuArchitecture* known = gpu_architecture(gpu.architecture);
-  const double since = s.runtime.graphs_since.value;
-  return tokens == 1 && one_gpu_works(s) && s.settings.backend == Backend::kCuda &&
-         (!known || known->graphs) && s.settings.build_year.value_or(since) >= since;
-}
-
-// Launch overhead: the time from one kernel's end to the start of the next.
-Seconds launch_overhead(const StepContext& s, const GpuPart& gpu, TokenCount tokens) {
-  const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
-  double scale =
-      s.runtime.gpu_efficiency(gpu).launch.value * before_changes(s, gpu, ChangedFigure::kLaunch);
-  if (captures_graphs(s, gpu, tokens)) scale *= backend.graph_launch.value;
-  if (tokens > kMatVecTokens)
-    scale *= s.runtime.blocks ? s.runtime.blocks->launch.value : s.runtime.batch.launch.value;
-  if (is_windows(s.rig)) scale *= s.runtime.windows.launch.value;
-  if (has_slow_host(s.rig.cpu)) scale *= backend.slow_host.value;
-  return backend.launch.value * scale * host_clock_factor(s);
 }
 
 // A GPU whose power limit is low for its rate runs large products below that rate. `usual`: watts

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/hardware/cpu_architecture.hpp"
+#include "core/hardware/gpu_architecture.hpp"
 #include "perfmodel/cost/correction.hpp"
 
 namespace rigcast {
@@ -25,7 +27,57 @@ bool expands_kv(const StepContext& s, const GpuPart* gpu) {
   return s.settings.build_year.value_or(since) < since || (gpu && !has_flash_kernel(s, *gpu));
 }
 
+bool is_windows(const Rig& rig) {
+  return rig.os == OperatingSystem::kWindows || rig.os == OperatingSystem::kWsl2;
+}
+
+// True if the split leaves work for one GPU only. Without a split, every GPU of the rig has work.
+bool one_gpu_works(const StepContext& s) {
+  const auto& split = s.placement.tensor_split;
+  return s.rig.gpus.size() == 1 ||
+         std::ranges::count_if(split, [](double share) { return share > 0; }) == 1;
+}
+
+bool captures_graphs(const StepContext& s, const GpuPart& gpu, TokenCount tokens) {
+  if (gpu.shared && !gpu.shared->graphs) return false;
+  const GpuArchitecture* known = gpu_architecture(gpu.architecture);
+  const double since = s.runtime.graphs_since.value;
+  return tokens == 1 && one_gpu_works(s) && s.settings.backend == Backend::kCuda &&
+         (!known || known->graphs) && s.settings.build_year.value_or(since) >= since;
+}
+
+// `in_graph`: in a captured one, where there is one.
+Seconds launch_time(const StepContext& s, const GpuPart& gpu, TokenCount tokens, bool in_graph) {
+  const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
+  double scale =
+      s.runtime.gpu_efficiency(gpu).launch.value * before_changes(s, gpu, ChangedFigure::kLaunch);
+  if (in_graph && captures_graphs(s, gpu, tokens))
+    scale *= backend.graph_launch.value;
+  else if (gpu.shared)
+    scale *= gpu.shared->launchers;
+  if (tokens > kMatVecTokens)
+    scale *= s.runtime.blocks ? s.runtime.blocks->launch.value : s.runtime.batch.launch.value;
+  if (is_windows(s.rig)) scale *= s.runtime.windows.launch.value;
+  if (has_slow_host(s.rig.cpu)) scale *= backend.slow_host.value;
+  return backend.launch.value * scale * host_clock_factor(s);
+}
+
 }  // namespace
+
+double before_changes(const StepContext& s, const GpuPart& gpu, ChangedFigure figure) {
+  return s.runtime.factor_before(figure, {s.settings.backend, gpu.architecture},
+                                 s.settings.build_year);
+}
+
+Seconds launch_overhead(const StepContext& s, const GpuPart& gpu, TokenCount tokens) {
+  return launch_time(s, gpu, tokens, true);
+}
+
+Seconds exchange_launches(const StepContext& s, const GpuPart& gpu, TokenCount tokens) {
+  if (!gpu.shared || gpu.shared->launches <= 0) return {};
+  const double graphs = captures_graphs(s, gpu, tokens) ? 1 : 0;
+  return launch_time(s, gpu, tokens, false) * (gpu.shared->launches + graphs);
+}
 
 // Where grouped queries are expanded, K and V are read, written once for every query head, and read
 // again.

@@ -16,6 +16,15 @@ inline constexpr TokenCount kMatVecTokens = 8;
 /// Bytes that attention, and the cache's growth, move of the cache. `gpu`: nullptr for the CPU.
 double cache_bytes(const StepContext& context, const OpTraffic& traffic, const GpuPart* gpu);
 
+/// The factor on a figure of the GPU's kernels in the build that is forecast.
+double before_changes(const StepContext& context, const GpuPart& gpu, ChangedFigure figure);
+
+/// From one kernel's end to the start of the next, for a batch of `tokens`.
+Seconds launch_overhead(const StepContext& context, const GpuPart& gpu, TokenCount tokens);
+/// What GPUs that share a layer launch for one exchange outside of captured graphs: its kernels,
+/// and where they end a graph the next one.
+Seconds exchange_launches(const StepContext& context, const GpuPart& gpu, TokenCount tokens);
+
 /// The time of one host thread's work relative to the host with which the profile's launches were
 /// measured, by the clock of a core that works alone; 1 where either clock is not known.
 double host_clock_factor(const StepContext& context);

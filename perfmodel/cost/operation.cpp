@@ -43,26 +43,24 @@ double launches_of(const StepContext& s, Launches launches) {
   return (moe + norm_launches(s, 0)) / 2;  // of two parts: router and experts
 }
 
-constexpr double kElement = 2;  // bytes of an activation
-
-Bytes hidden_of(const StepContext& s, TokenCount tokens) {
-  return Bytes{kElement * double(s.model.hidden) * double(tokens)};
-}
-Bytes logits_of(const StepContext& s, TokenCount tokens) {
-  return Bytes{kElement * double(s.model.vocabulary) * double(tokens)};
+// Of what GPUs exchange, for the tokens of a step.
+Bytes exchanged(const SharedLayers& shared, std::int64_t elements, TokenCount tokens) {
+  const double element = tokens > kMatVecTokens ? shared.batch_element : shared.element;
+  return Bytes{element * double(elements) * double(tokens)};
 }
 
-// GPUs that share a layer add up what each computed after attention and after the FFN, in 16 bits.
-// The first one gathers the logits, of which each has those of a part of the vocabulary.
-Seconds exchange_time(const StepContext& s, const SharedLayers& shared, const OpTraffic& t,
-                      TokenCount tokens, Launches launches) {
+// GPUs that share a layer add up what each computed after attention and after the FFN. The first
+// one gathers the logits, of which each has those of a part of the vocabulary.
+Seconds exchange_time(const StepContext& s, DeviceIndex device, const SharedLayers& shared,
+                      const OpTraffic& t, TokenCount tokens, Launches launches) {
   if (t.matrices <= 0) return {};
-  const Bytes hidden = hidden_of(s, tokens);
+  const Seconds summed = all_reduce_time(shared, exchanged(shared, s.model.hidden, tokens)) +
+                         exchange_launches(s, s.rig.gpus[std::size_t(device)], tokens);
   switch (launches) {
     case Launches::kNone: return {};
-    case Launches::kHead: return gather_time(shared, logits_of(s, tokens));
-    case Launches::kMoePart: return all_reduce_time(shared, hidden) / 2;  // router and experts
-    default: return all_reduce_time(shared, hidden);
+    case Launches::kHead: return gather_time(shared, exchanged(shared, s.model.vocabulary, tokens));
+    case Launches::kMoePart: return summed / 2;  // router and experts
+    default: return summed;
   }
 }
 
@@ -73,7 +71,7 @@ OpCost operation_cost(const StepContext& s, DeviceIndex device, const OpTraffic&
   if (device != kHost) {
     OpCost cost = gpu_cost(s, std::size_t(device), t, tokens, launches_of(s, launches));
     if (const auto& shared = s.rig.gpus[std::size_t(device)].shared)
-      cost.overhead += exchange_time(s, *shared, t, tokens, launches);
+      cost.overhead += exchange_time(s, device, *shared, t, tokens, launches);
     return cost;
   }
   OpCost cost = cpu_cost(s, t, tokens);
@@ -102,11 +100,12 @@ Bytes exchanged_bytes(const StepContext& s, const StepOp& op) {
   if (op.device == kHost || op.traffic.matrices <= 0) return {};
   const auto& shared = s.rig.gpus[std::size_t(op.device)].shared;
   if (!shared) return {};
-  const Bytes hidden = hidden_of(s, op.tokens);
+  const Bytes hidden = exchanged(*shared, s.model.hidden, op.tokens);
   const double gpus = shared->gpus;
   switch (op.launches) {
     case Launches::kNone: return {};
-    case Launches::kHead: return gather_bytes(*shared, logits_of(s, op.tokens)) * gpus;
+    case Launches::kHead:
+      return gather_bytes(*shared, exchanged(*shared, s.model.vocabulary, op.tokens)) * gpus;
     case Launches::kMoePart: return all_reduce_bytes(*shared, hidden) * (gpus / 2);
     default: return all_reduce_bytes(*shared, hidden) * gpus;
   }

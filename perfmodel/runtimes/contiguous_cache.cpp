@@ -43,8 +43,12 @@ double sequences_kv_bytes(const Allocation& s, int layer, const Cells& cells, Kv
 void add_kv(const Allocation& s, const Placement& p, const Cells& cells, KvTypes types,
             bool on_host, MemoryPlan& plan) {
   for (int l = 0; l < s.model.layers; ++l) {
+    const DeviceIndex at = on_host ? kHost : p.layers[std::size_t(l)].kv;
+    const auto* shared = at == kHost || !s.rig.gpus[std::size_t(at)].shared
+                             ? nullptr
+                             : &*s.rig.gpus[std::size_t(at)].shared;
     const Bytes bytes{sequences_kv_bytes(s, l, cells, types)};
-    device(plan, on_host ? kHost : p.layers[std::size_t(l)].kv).kv += bytes;
+    device(plan, at).kv += bytes * double(shared ? shared->kv_copies : 1);
   }
 }
 

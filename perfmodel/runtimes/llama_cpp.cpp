@@ -36,7 +36,9 @@ Bytes LlamaCpp::compute_buffers(const MemoryContext& s, const Placement& p, Devi
                                 bool works) const {
   const auto allocated = [&](int layer) { return layer_cells(s, layer, cells(s, 0)); };
   if (device == kHost) return llama_cpp_host_buffers(s, p, works, allocated);
-  return llama_cpp_gpu_buffer(s, p, device, works, allocated);
+  // GPUs that share every layer have all activations each.
+  const auto& shared = s.rig.gpus[std::size_t(device)].shared;
+  return llama_cpp_gpu_buffer(s, p, device, works, allocated) * double(shared ? shared->gpus : 1);
 }
 
 RepackedWeights LlamaCpp::repacked_weights(const StepContext& s, const Placement&) const {

@@ -212,6 +212,8 @@ class Screen : TextScreen {
 std::string placement_text(const Scenario& base, const PlacementSettings& p) {
   const Rig& rig = base.rig;
   if (rig.gpus.empty()) return "on the CPU";
+  if (base.placement.split_mode != kSplitByLayer)
+    return fmt::format("all on {} GPUs that share each layer", rig.gpus.front().shared->gpus);
   const int all = base.model.layers, layers = layers_without_head(base, *p.gpu_layers);
   if (*p.gpu_layers == 0) return "no layer on the GPU";
   std::string out = *p.gpu_layers > all ? "all on the GPU"

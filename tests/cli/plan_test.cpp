@@ -106,12 +106,25 @@ TEST_CASE("Settings of flags are kept", "[cli][plan]") {
   CHECK(contains(o.out, "\nllama-bench "));
 }
 
+TEST_CASE("A plan for GPUs that share every layer keeps all on them, and says so to llama.cpp",
+          "[cli][plan]") {
+  const Outcome o = run({"plan", "--gpu", "2xrtx-3060-12gb", "--model", "llama-3.1-8b", "--context",
+                         "8192", "--split-mode", "tensor", "--emit", "llama.cpp"});
+  INFO(o.error);
+  REQUIRE(o.exit == 0);
+  CHECK(contains(o.out, "llama-server "));
+  CHECK(contains(o.out, " -sm tensor "));
+  CHECK(contains(o.out, " -fit off"));
+  CHECK_FALSE(contains(o.out, " -ctk "));
+  CHECK_FALSE(contains(o.out, " -ts "));
+}
+
 TEST_CASE("Settings that Ollama does not have are refused before planning", "[cli][plan]") {
   const Outcome o = plan({"--emit", "ollama", "--set", "kv.type_k=q8_0"});
   CHECK(o.exit == 2);
   CHECK(contains(o.error, "--emit ollama: Ollama has one type for keys and values, not q8_0/f16"));
   CHECK(plan({"--emit", "ollama", "--kv", "ram"}).exit == 2);
-  CHECK(contains(plan({"--split-mode", "row"}).error, "split mode row is not modelled"));
+  CHECK(contains(plan({"--split-mode", "row"}).error, "split mode row is not forecast"));
   const Outcome json = plan({"--kv", "ram", "--format", "json"});
   REQUIRE(json.exit == 0);
   const auto all = nlohmann::json::parse(json.out);

@@ -205,18 +205,26 @@ TEST_CASE("Formats of ik_llama.cpp have the size of their blocks", "[measured]")
   CHECK(contains(refusal(m), "no rule for mix"));
 }
 
-TEST_CASE("Other engines, and splits that no profile has, are refused", "[measured]") {
+TEST_CASE("Other engines, and splits that a runtime has not, are refused", "[measured]") {
   Measurement m = run_of("RTX 3090");
   m.tool = "ktransformers 0.5.2 (kt-kernel + SGLang)";
   CHECK(refusal(m) == "ktransformers is not modelled");
   m = run_of("RTX 3090");
   m.gpu_count = 8;
-  for (const char* mode : {"graph", "tensor", "row"}) {
-    m.notes = std::string("8x3090 split mode ") + mode;
-    CHECK(refusal(m) == std::string("split mode ") + mode + " is not modelled");
-  }
+  m.date = "2026-08";
+  m.notes = "8x3090 split mode graph";
+  CHECK(contains(refusal(m), "llama.cpp has no split mode \"graph\""));
+  m.notes = "8x3090 split mode row";
+  CHECK(contains(refusal(m), "split mode row is not forecast"));
+  m.notes = "8x3090 split mode tensor";
+  CHECK(resolved(m).shares_layers());
+  CHECK(resolved(m).scenario->rig.interconnect == "pcie-host");
+  m.notes = "8x3090 split mode tensor, P2P";
+  CHECK(resolved(m).scenario->rig.interconnect == "pcie-p2p");
+  m.notes = "8x3090 split mode tensor, no P2P";
+  CHECK(resolved(m).scenario->rig.interconnect == "pcie-host");
   m.notes = "split mode layer";
-  CHECK(refusal(m).empty());
+  CHECK_FALSE(resolved(m).shares_layers());
   m.gpu_count = 16;
   CHECK(resolved(m).scenario->rig.gpus.size() == 16);
 }

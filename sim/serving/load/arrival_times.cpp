@@ -23,9 +23,9 @@ Weibull weibull_with(double mean, double cv) {
   const auto excess = [cv](double shape) {
     return std::lgamma(1 + 2 / shape) - 2 * std::lgamma(1 + 1 / shape) - std::log1p(cv * cv);
   };
-  constexpr double kLeast = 0.05, kMost = 1000;  // beyond the variations that a load may have
-  const auto [below, above] = boost::math::tools::bisect(
-      excess, kLeast, kMost, boost::math::tools::eps_tolerance<double>());
+  constexpr double kMin = 0.05, kMax = 1000;  // beyond the variations that a load may have
+  const auto [below, above] =
+      boost::math::tools::bisect(excess, kMin, kMax, boost::math::tools::eps_tolerance<double>());
   const double shape = (below + above) / 2;
   return Weibull(shape, mean / std::tgamma(1 + 1 / shape));
 }

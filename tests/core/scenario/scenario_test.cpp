@@ -338,17 +338,6 @@ TEST_CASE("Settings of the runtime arrive, with llama.cpp's defaults", "[scenari
   CHECK(other.settings.cpu_blas);
 }
 
-TEST_CASE("Split modes that nothing models are refused, with the one that is", "[scenario]") {
-  const std::string head = kSmall + "[placement]\nsplit_mode = ";
-  CHECK(made(head + "'layer'\n").placement.gpu_layers == made(kSmall).placement.gpu_layers);
-  for (const char* mode : {"row", "tensor"}) {
-    const std::string error = fixtures::error_of(head + "'" + mode + "'\n");
-    INFO(error);
-    CHECK(contains(error, "split mode " + std::string(mode) + " is not modelled"));
-    CHECK(contains(error, "\"layer\" is: whole layers"));
-  }
-}
-
 TEST_CASE("Without op offload, the prefill of host layers stays on the CPU", "[scenario]") {
   const std::string layers = kSmall + "[placement]\ngpu_layers = 10\n[runtime]\nop_offload = ";
   CHECK(place(made(layers + "true\n"), 10).layers.front().prefill_on == 0);

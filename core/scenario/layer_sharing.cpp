@@ -1,0 +1,235 @@
+#include "core/scenario/layer_sharing.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "core/catalogue/interconnect.hpp"
+#include "core/hardware/merge_gpus.hpp"
+#include "core/model/quant_format.hpp"
+
+namespace rigcast {
+namespace {
+
+constexpr double kNoBuild = 2100;  // as a year: no build yet
+
+// How the rig's GPUs exchange: as the rig states it, else as its interconnect has it.
+Result<GpuExchange> exchange_of(const Rig& rig, int gpus, const Catalogue& catalogue) {
+  if (rig.all_reduce_latency && rig.all_reduce_rate) {
+    GpuExchange stated;
+    if (const auto known =
+            gpu_exchange(catalogue, rig.interconnect, gpus, rig.links.front().h2d.value);
+        !rig.interconnect.empty() && known)
+      stated.over_pcie = known->over_pcie;
+    stated.latency = *rig.all_reduce_latency;
+    stated.bus = *rig.all_reduce_rate;
+    return stated;
+  }
+  if (rig.interconnect.empty())
+    return bad_input(
+        fmt::format("how fast several {} exchange is not known", rig.gpus.front().name),
+        "state all_reduce_latency and all_reduce_rate of [rig], or an interconnect of "
+        "hwprofiles/interconnects");
+  auto exchange = gpu_exchange(catalogue, rig.interconnect, gpus, rig.links.front().h2d.value);
+  if (!exchange) return exchange;
+  if (rig.all_reduce_latency) exchange->latency = *rig.all_reduce_latency;
+  if (rig.all_reduce_rate) exchange->bus = *rig.all_reduce_rate;
+  return exchange;
+}
+
+// Why the GPUs cannot share every layer; nullopt: they can.
+std::optional<Error> obstacle_to_sharing(const std::vector<GpuPart>& gpus, const ModelSpec& model,
+                                         const std::string& instead) {
+  for (const GpuPart& gpu : gpus)
+    if (gpu.id != gpus.front().id)
+      return bad_input("GPUs that share every layer are forecast of one kind alone",
+                       fmt::format("a rig with such GPUs, or {}", instead));
+  const int n = int(gpus.size());
+  if (model.heads % n == 0) return std::nullopt;
+  return bad_input(
+      fmt::format("{} attention heads cannot be divided among {} GPUs", model.heads, n),
+      fmt::format("a number of GPUs that divides them, or {}", instead));
+}
+
+void take_rules(const SplitMode& mode, const SharedModel& what, const Rig& rig,
+                SharedLayers& shared) {
+  const auto is_before = [&](double year) {
+    return what.build_year.value_or(year) < year || year >= kNoBuild;
+  };
+  shared.element = mode.element.value;
+  shared.batch_element = mode.batch_element.value;
+  shared.launches = mode.launches.value;
+  shared.graphs = !is_before(mode.graphs_since.value);
+  if (mode.one_thread) shared.launchers = shared.gpus;
+  if (mode.host_latency && shared.exchange.through_host && !rig.all_reduce_latency &&
+      is_before(mode.host_latency_until.value))
+    shared.exchange.latency = *mode.host_latency;
+}
+
+// One scenario's rig and placement, of which all GPUs become one.
+class Sharing {
+ public:
+  Sharing(const TomlTable& placement, const SharedModel& what, const Catalogue& catalogue, Rig& rig,
+          std::vector<std::string>& warnings)
+      : t_(placement), what_(what), catalogue_(catalogue), rig_(rig), warnings_(warnings) {}
+
+  void as_server();
+  std::string by_mode();
+
+ private:
+  // By a mode's rules of exchange; nullptr: those of a paged server. Errors are of `key`.
+  void merge_all(const char* key, const SplitMode* mode);
+
+  const TomlTable& t_;
+  const SharedModel& what_;
+  const Catalogue& catalogue_;
+  Rig& rig_;
+  std::vector<std::string>& warnings_;
+};
+
+void Sharing::merge_all(const char* key, const SplitMode* mode) {
+  const int gpus = int(rig_.gpus.size());
+  const std::string instead = mode ? "--split-mode layer" : "--runtime llama.cpp";
+  if (auto error = obstacle_to_sharing(rig_.gpus, what_.model, instead))
+    return t_.refuse(key, *error);
+  const auto exchange = exchange_of(rig_, gpus, catalogue_);
+  if (!exchange) return t_.refuse(key, exchange.error());
+  if (exchange->bus.kind == SourceKind::kAssumed && !rig_.all_reduce_rate)
+    warnings_.push_back(
+        fmt::format("the GPUs exchange at {:.3g} GB/s, which is assumed: rig.interconnect, or "
+                    "rig.all_reduce_latency and rig.all_reduce_rate, state what yours have",
+                    exchange->bus.value.value / 1e9));
+  SharedLayers shared;
+  shared.gpus = gpus;
+  // The compressed KV of latent attention is that of all heads.
+  const int heads = std::max(1, int(what_.model.kv_heads));
+  shared.kv_copies = what_.model.mla ? gpus : std::max(1, gpus / heads);
+  shared.exchange = *exchange;
+  if (mode) take_rules(*mode, what_, rig_, shared);
+  merge_gpus(rig_, shared);
+}
+
+void Sharing::as_server() {
+  const int all = int(rig_.gpus.size());
+  const int gpus = int(t_.integer_or("tensor_parallel", all, 1, 1024));
+  if (gpus > all)
+    return t_.refuse("tensor_parallel", fmt::format("{} GPUs, the rig has {}", gpus, all),
+                     "a rig with as many GPUs");
+  if (gpus != all)
+    return t_.refuse("tensor_parallel",
+                     fmt::format("{} of the rig's {} GPUs: the others would idle", gpus, all),
+                     "a rig with as many GPUs; several servers are forecast one by one");
+  if (gpus > 1) merge_all("tensor_parallel", nullptr);
+}
+
+// The runtime's modes, by layers first.
+std::string known_modes(const RuntimeProfile& runtime) {
+  std::vector<std::string_view> names{kSplitByLayer};
+  for (const SplitMode& mode : runtime.split_modes)
+    if (mode.refused.empty()) names.push_back(mode.name);
+  return fmt::format("{} has {}", runtime.name, fmt::join(names, ", "));
+}
+
+// Why the model cannot be divided so by the build; nullopt: it can.
+std::optional<Error> obstacle_to_mode(const SplitMode& mode, const SharedModel& s) {
+  const std::string by_layer = "--split-mode layer, the default";
+  if (!mode.refused.empty())
+    return bad_input(fmt::format("split mode {} is not forecast: {}", mode.name, mode.refused),
+                     known_modes(s.runtime));
+  if (s.build_year && *s.build_year < mode.since.value)
+    return bad_input(fmt::format("builds of {} before {:.0f} have no split mode {}", s.runtime.name,
+                                 mode.since.value, mode.name),
+                     fmt::format("{}; {}", by_layer, mode.since.source));
+  if (!mode.has_architecture(s.model.architecture))
+    return bad_input(fmt::format("{} has no split mode {} for models of the architecture {}",
+                                 s.runtime.name, mode.name, s.model.architecture),
+                     by_layer);
+  return std::nullopt;
+}
+
+// A share of every layer for each GPU: only even ones are forecast.
+bool has_uneven_shares(const TomlTable& t) {
+  const auto shares = t.numbers("tensor_split", 0, 1e6);
+  return std::ranges::any_of(shares, [&](double share) { return share != shares.front(); });
+}
+
+std::string Sharing::by_mode() {
+  const std::string by_layer(kSplitByLayer), name = t_.text_or("split_mode", by_layer);
+  if (name == by_layer) return by_layer;
+  const auto refused = [&](std::string_view key, const Error& error) {
+    t_.refuse(key, error);
+    return by_layer;
+  };
+  const RuntimeProfile& runtime = what_.runtime;
+  const SplitMode* mode = find_split_mode(runtime.split_modes, name);
+  if (!mode)
+    return refused("split_mode",
+                   bad_input(fmt::format("{} has no split mode \"{}\"", runtime.name, name),
+                             known_modes(runtime)));
+  if (auto error = obstacle_to_mode(*mode, what_)) return refused("split_mode", *error);
+  if (rig_.gpus.size() <= 1) return by_layer;
+  if (has_uneven_shares(t_))
+    return refused("tensor_split",
+                   bad_input(fmt::format("split mode {} is forecast with even shares alone", name),
+                             "leave it out, or --split-mode layer"));
+  merge_all("split_mode", mode);
+  // As docs/accuracy.md tells it of the pairs of runtimes/measurements.
+  warnings_.push_back(fmt::format(
+      "split mode {} was measured on few machines{}", name,
+      what_.model.moe ? ": with experts, answers are up to a quarter off, and prompts were up to "
+                        "five times slower than forecast"
+                      : ""));
+  return name;
+}
+
+}  // namespace
+
+std::string share_layers(const TomlTable& t, const SharedModel& what, const Catalogue& catalogue,
+                         Rig& rig, std::vector<std::string>& warnings) {
+  const bool is_paged = what.runtime.rules == RuntimeRules::kPagedServer;
+  if (!is_paged && t.has("tensor_parallel")) {
+    const auto& modes = what.runtime.split_modes;
+    const auto mode =
+        std::ranges::find_if(modes, [](const SplitMode& m) { return m.refused.empty(); });
+    t.refuse("tensor_parallel", fmt::format("{} has no tensor parallelism", what.runtime.name),
+             mode != modes.end() ? fmt::format("--split-mode {} shares every layer", mode->name)
+                                 : "choose --runtime vllm, or leave it out");
+  }
+  Sharing sharing(t, what, catalogue, rig, warnings);
+  if (is_paged && !rig.gpus.empty()) sharing.as_server();
+  return sharing.by_mode();
+}
+
+void check_split_mode(const TomlTable& root, const RuntimeProfile& of,
+                      const std::string& split_mode, const SplitSettings& settings) {
+  const SplitMode* mode = find_split_mode(of.split_modes, split_mode);
+  if (!mode) return;
+  const TomlTable placement = root.table("placement"), kv = root.table("kv");
+  const TomlTable runtime = root.table("runtime");
+  const std::string with = fmt::format("split mode {}", mode->name);
+  if (std::ranges::find(mode->backends, settings.backend) == mode->backends.end())
+    placement.refuse("split_mode",
+                     fmt::format("{} is not forecast with {}", with, name(settings.backend)),
+                     "--split-mode layer");
+  const std::string all_there = fmt::format("{} is forecast with all layers on GPUs", with);
+  constexpr const char* kLeaveOut = "leave it out, or --split-mode layer";
+  if (!settings.all_layers) placement.refuse("gpu_layers", all_there, kLeaveOut);
+  for (const char* key : {"cpu_moe_layers", "cpu_ffn_layers"})
+    if (!settings.all_ffns && placement.has(key)) placement.refuse(key, all_there, kLeaveOut);
+  if (settings.policy != KvPolicy::kVram)
+    kv.refuse("policy", fmt::format("{} is forecast with the cache on GPUs", with),
+              "--kv vram, or --split-mode layer");
+  const bool quantized =
+      info(settings.cache.k).block_elements > 1 || info(settings.cache.v).block_elements > 1;
+  if (quantized && !mode->quantized_cache)
+    kv.refuse(kv.has("type_k") ? "type_k" : "type_v",
+              fmt::format("{} of {} takes no quantized cache", with, of.name),
+              "--kv-type f16, or --split-mode layer");
+  if (mode->needs_flash && !settings.flash_attention)
+    runtime.refuse("flash_attention", fmt::format("{} of {} needs flash attention", with, of.name),
+                   "--flash-attn on, or --split-mode layer");
+}
+
+}  // namespace rigcast
