@@ -157,6 +157,20 @@ Bytes mapped_weights(const StepContext& s, const MemoryPlan& plan) {
   return std::max(Bytes{}, all - buffers - (has_projector ? s.projector->bytes : Bytes{}));
 }
 
+// A server's cache in RAM, as far as there is room. Blocks are allocated when the server starts;
+// llama-server's states as they come, so that its own limit, which nobody asked for, is not
+// counted.
+void add_ram_cache(const MemoryContext& s, MemoryPlan& plan) {
+  if (!s.has_load || !s.scheduler || !s.runtime.server || !s.scheduler->prefix_cache) return;
+  const SchedulerPolicy& policy = *s.scheduler;
+  if (policy.layout == KvLayout::kSlots &&
+      policy.ram_cache == s.runtime.server->scheduler.ram_cache)
+    return;
+  DeviceMemory& host = plan.devices.back();
+  plan.ram_cache = std::clamp(policy.ram_cache, Bytes{}, std::max(Bytes{}, host.free()));
+  host.kv += plan.ram_cache;
+}
+
 // A mapping may be larger than RAM.
 void leave_on_disk(const MemoryContext& s, MemoryPlan& plan) {
   DeviceMemory& host = plan.devices.back();
@@ -194,6 +208,7 @@ MemoryPlan plan_memory(const MemoryContext& s, const Placement& p, const Batch& 
     DeviceMemory& host = plan.devices.back();
     host.capacity = std::max(Bytes{0}, host.capacity - plan.devices.front().needed());
   }
+  add_ram_cache(s, plan);
   leave_on_disk(s, plan);
   add_page_cache(s, plan);
   return plan;

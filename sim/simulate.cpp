@@ -92,6 +92,11 @@ class Simulation {
       report_.errors.push_back(fmt::format(
           "does not fit: {} needs {} of {}, {} too much", lacking->device,
           text_gib(lacking->needed()), text_gib(lacking->capacity), text_gib(-lacking->free())));
+      if (s_.runtime.rules == RuntimeRules::kPagedServer && s_.scheduler)
+        report_.errors.push_back(
+            fmt::format("{} leaves weights and cache {:g} of the memory: more with --set "
+                        "scheduler.memory_share",
+                        s_.runtime.name, s_.scheduler->memory_share));
     }
     const auto resident = report_.memory.resident_tokens;
     if (resident && *resident < s_.kv.hot_tokens &&

@@ -41,6 +41,8 @@ struct MemoryPlan {
   /// Weights of the host that RAM cannot hold, and which are read from the mapped file again: the
   /// host's `weights` are those that it holds.
   Bytes outside_ram;
+  /// Of the host's `kv`: the second tier of a server's cache.
+  Bytes ram_cache{};
 
   bool fits() const;
   /// True if every GPU that holds weights has `headroom` left, and no other one has too little.

@@ -46,11 +46,16 @@ std::optional<Error> obstacle_to_sharing(const std::vector<GpuPart>& gpus, const
     if (gpu.id != gpus.front().id)
       return bad_input("GPUs that share every layer are forecast of one kind alone",
                        fmt::format("a rig with such GPUs, or {}", instead));
-  const int n = int(gpus.size());
-  if (model.heads % n == 0) return std::nullopt;
-  return bad_input(
-      fmt::format("{} attention heads cannot be divided among {} GPUs", model.heads, n),
-      fmt::format("a number of GPUs that divides them, or {}", instead));
+  const std::int64_t n = std::int64_t(gpus.size());
+  const auto refused = [&](std::int64_t heads, std::string_view what) {
+    return bad_input(fmt::format("{} {} cannot be divided among {} GPUs", heads, what, n),
+                     fmt::format("a number of GPUs that divides them, or {}", instead));
+  };
+  if (model.heads % n != 0) return refused(model.heads, "attention heads");
+  // More GPUs than heads of KV have copies of them. Latent attention's KV is that of all heads.
+  const std::int64_t kv = std::max<std::int64_t>(1, model.kv_heads);
+  if (!model.mla && kv % n != 0 && n % kv != 0) return refused(kv, "heads of KV");
+  return std::nullopt;
 }
 
 void take_rules(const SplitMode& mode, const SharedModel& what, const Rig& rig,
@@ -139,9 +144,9 @@ std::optional<Error> obstacle_to_mode(const SplitMode& mode, const SharedModel& 
     return bad_input(fmt::format("split mode {} is not forecast: {}", mode.name, mode.refused),
                      known_modes(s.runtime));
   if (s.build_year && *s.build_year < mode.since.value)
-    return bad_input(fmt::format("builds of {} before {:.0f} have no split mode {}", s.runtime.name,
-                                 mode.since.value, mode.name),
-                     fmt::format("{}; {}", by_layer, mode.since.source));
+    return bad_input(
+        fmt::format("builds of {} that old have no split mode {}", s.runtime.name, mode.name),
+        fmt::format("{}; {}", by_layer, mode.since.source));
   if (!mode.has_architecture(s.model.architecture))
     return bad_input(fmt::format("{} has no split mode {} for models of the architecture {}",
                                  s.runtime.name, mode.name, s.model.architecture),
@@ -165,11 +170,15 @@ std::string Sharing::by_mode() {
   const RuntimeProfile& runtime = what_.runtime;
   const SplitMode* mode = find_split_mode(runtime.split_modes, name);
   if (!mode)
-    return refused("split_mode",
-                   bad_input(fmt::format("{} has no split mode \"{}\"", runtime.name, name),
-                             known_modes(runtime)));
+    return refused("split_mode", bad_input(fmt::format("no split mode \"{}\" of {} is forecast",
+                                                       name, runtime.name),
+                                           known_modes(runtime)));
   if (auto error = obstacle_to_mode(*mode, what_)) return refused("split_mode", *error);
-  if (rig_.gpus.size() <= 1) return by_layer;
+  if (rig_.gpus.size() <= 1) {
+    warnings_.push_back(
+        fmt::format("one GPU shares no layer: forecast without split mode {}", name));
+    return by_layer;
+  }
   if (has_uneven_shares(t_))
     return refused("tensor_split",
                    bad_input(fmt::format("split mode {} is forecast with even shares alone", name),
@@ -196,6 +205,11 @@ std::string share_layers(const TomlTable& t, const SharedModel& what, const Cata
     t.refuse("tensor_parallel", fmt::format("{} has no tensor parallelism", what.runtime.name),
              mode != modes.end() ? fmt::format("--split-mode {} shares every layer", mode->name)
                                  : "choose --runtime vllm, or leave it out");
+  }
+  if (is_paged && t.has("split_mode")) {
+    t.refuse("split_mode", fmt::format("GPUs of {} share every layer", what.runtime.name),
+             "leave it out; --tensor-parallel N says how many there are");
+    return std::string(kSplitByLayer);
   }
   Sharing sharing(t, what, catalogue, rig, warnings);
   if (is_paged && !rig.gpus.empty()) sharing.as_server();

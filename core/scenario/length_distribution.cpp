@@ -131,8 +131,11 @@ JointLengths read_joint_lengths(const TomlTable& table, std::string_view key) {
   }
   if (formed && sum > 0) return lengths;
   table.refuse(key,
-               formed ? "the weights add up to nothing"
-                      : "expected rows of a prompt's tokens, its answer's, and their weight",
+               lengths.bins.empty() && formed ? "there are no rows"
+               : formed
+                   ? "the weights add up to nothing"
+                   : "expected rows of whole tokens of a prompt, at least 1, of its answer, and "
+                     "their weight",
                "for example [[300, 600, 3], [8000, 100, 1]]: one of four has 8,000 and 100");
   return {{{1, 1, 1}}};
 }

@@ -160,6 +160,14 @@ void read_keys(const TomlTable& t, const FigureDefaults& from, const Catalogue& 
   load.seed = std::uint64_t(t.integer_or("seed", std::int64_t(load.seed), 0, INT64_MAX));
 }
 
+// Keys that the table's own process would not read.
+void check_keys_of_process(const TomlTable& t, ArrivalProcess arrival) {
+  for (const auto& [key, process, other] : kKeysOfSome)
+    if (t.has(key) && arrival != process && arrival != other)
+      t.refuse(key, fmt::format("arrivals that are {} have no {}", name(arrival), key),
+               fmt::format("arrival = \"{}\" has", name(process)));
+}
+
 Result<std::filesystem::path> find_preset(const std::string& name, const Catalogue& catalogue) {
   const auto known = catalogue.ids("loads");
   if (std::ranges::find(known, as_id(name)) != known.end())
@@ -177,21 +185,24 @@ std::optional<Error> read_preset(const std::string& name, const Catalogue& catal
   const auto document = TomlDocument::read(*file);
   if (!document) return document.error();
   const TomlTable t = document->root();
-  FigureDefaults from{SourceKind::kAssumed, t.text("source")};
+  if (t.has("load")) {
+    t.refuse("load", "a file of a load has its keys without a table",
+             "leave out the line [load], or give the file as a scenario");
+    return document->error();
+  }
+  FigureDefaults from{SourceKind::kAssumed, t.text_or("source", "stated by the load's file")};
   load.preset = t.text_or("name", file->stem().string());
   t.find_text("description");
   if (const auto kind = t.find_text("kind"))
     from.kind = source_kind_from(*kind).value_or(SourceKind::kAssumed);
   read_keys(t, from, catalogue, load);
+  check_keys_of_process(t, load.arrival);
   t.finish();
   return document->error();
 }
 
 void check_process(const TomlTable& t, const Load& load) {
-  for (const auto& [key, process, other] : kKeysOfSome)
-    if (t.has(key) && load.arrival != process && load.arrival != other)
-      t.refuse(key, fmt::format("arrivals that are {} have no {}", name(load.arrival), key),
-               fmt::format("arrival = \"{}\" has", name(process)));
+  check_keys_of_process(t, load.arrival);
   if (t.has("rate") && load.arrival == ArrivalProcess::kClosed)
     t.refuse("rate", "users who wait for their answers have no rate of their own",
              "state either a rate or users");

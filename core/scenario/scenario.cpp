@@ -569,6 +569,10 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
                     .cache = s.kv.types,
                     .flash_attention = s.settings.flash_attention});
   s.load = read_load(root, s.workload.prompt_tokens, s.workload.output_tokens, catalogue);
+  if (!s.load && root.table("scheduler").has("ram_cache"))
+    s.warnings.emplace_back(
+        "a cache in RAM is for requests that come back: one request has no use "
+        "for it; --users or --rate state a load");
   root.finish();
   if (auto error = document.error()) return *error;
   std::ranges::move(notes_on_companions(s), std::back_inserter(s.warnings));

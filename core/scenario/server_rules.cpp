@@ -153,6 +153,11 @@ std::vector<std::string> check_paged_server(const TomlTable& root, const Runtime
     of_model.refuse(
         "name", fmt::format("the state of recurrent layers is not planned for {}", runtime.name),
         "--runtime llama.cpp");
+  if (model.window && root.table("scheduler").has("ram_cache"))
+    return {
+        fmt::format("{} with a cache in RAM: layers with a window keep all tokens, which takes "
+                    "room of the cache on the GPU",
+                    runtime.name)};
   if (!model.window || (runtime.server && runtime.server->scheduler.window_blocks)) return {};
   return {
       fmt::format("{}: layers with a window of {} tokens are planned as if they kept all tokens",

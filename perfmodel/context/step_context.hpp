@@ -57,6 +57,7 @@ struct MemoryContext : StepContext {
                   ? s.scheduler->sequences
                   : 1),
         scheduler(s.scheduler ? &*s.scheduler : nullptr),
+        has_load(s.load.has_value()),
         reads_file(s.model_file || s.workload.start != Start::kResident) {}
 
   /// The draft model, with the same context.
@@ -66,6 +67,7 @@ struct MemoryContext : StepContext {
         longest_prompt(s.longest_prompt),
         slots(s.slots),
         scheduler(s.scheduler),
+        has_load(s.has_load),
         reads_file(s.reads_file) {}
 
   /// One sequence of `cached` tokens for every slot, which began with the longest prompt.
@@ -83,6 +85,7 @@ struct MemoryContext : StepContext {
   Sequence longest_prompt;                     // as if one step computed all of it
   std::size_t slots = 1;                       // sequences that a server keeps a cache for
   const SchedulerPolicy* scheduler = nullptr;  // of a server; nullptr: it has none
+  bool has_load = false;                       // of a server: requests come and end
   bool reads_file;                             // weights are read from a file
 };
 

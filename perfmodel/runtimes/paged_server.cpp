@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/runtime/window_blocks.hpp"
+
 namespace rigcast {
 namespace {
 
@@ -34,6 +36,19 @@ double gpus_of(const MemoryContext& s, DeviceIndex device) {
   return shared ? shared->gpus : 1;
 }
 
+// A block of all of a device's layers that keep all tokens, of all GPUs that share them.
+double bytes_of_block(const MemoryContext& s, const Placement& p, DeviceIndex device,
+                      const WindowBlocks& windows) {
+  double per_token = 0;
+  for (int l = 0; l < s.model.layers; ++l)
+    if (p.layers[std::size_t(l)].kv == device &&
+        (windows.window <= 0 || s.model.sees_all_tokens(l)))
+      per_token += kv_bytes_per_token(s.model, l, s.kv.types);
+  const auto& shared = s.rig.gpus[std::size_t(device)].shared;
+  return per_token * (shared ? shared->kv_copies : 1) * windows.filled *
+         double(s.scheduler->block_tokens);
+}
+
 }  // namespace
 
 // The peak of a pass with as many tokens as a step may have, which the server runs before it
@@ -52,26 +67,26 @@ Bytes PagedServer::compute_buffers(const MemoryContext& s, const Placement&, Dev
   return Bytes{std::max(layer, gpus * logits)};  // the pool is that of the GPU with the logits
 }
 
-// The pool of each GPU, in whole blocks of all of its layers.
+// The pool of each GPU, in whole blocks of all of its layers that keep all tokens. A server whose
+// pool does not hold one context does not start: what its share leaves of the memory is nobody's.
 void PagedServer::add_cache(const MemoryContext& s, const Placement& p, const Batch&,
                             MemoryPlan& plan) const {
   if (!s.runtime.server || !s.scheduler) return;
   const RuntimeProfile::Server& server = *s.runtime.server;
+  const TokenCount block = s.scheduler->block_tokens;
+  const WindowBlocks windows = window_blocks(s.model, *s.scheduler);
+  const double context = std::ceil(double(s.context) / double(block)) +
+                         double(windows.of(s.context, block));  // blocks
   for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
     DeviceMemory& d = plan.devices[g];
-    double per_token = 0;
-    for (int l = 0; l < s.model.layers; ++l)
-      if (p.layers[std::size_t(l)].kv == DeviceIndex(g))
-        per_token += kv_bytes_per_token(s.model, l, s.kv.types);
-    if (per_token <= 0) continue;
+    const double block_bytes = bytes_of_block(s, p, DeviceIndex(g), windows);
+    if (block_bytes <= 0) continue;
     const double gpus = gpus_of(s, DeviceIndex(g));
-    if (const auto& shared = s.rig.gpus[g].shared) per_token *= shared->kv_copies;
     d.staging += server.outside_pool.value * gpus;
     const Bytes left = std::min(pool_of(d, *s.scheduler, server.unseen.value * gpus), d.free());
-    const double block = per_token * double(s.scheduler->block_tokens);
-    const double context = std::ceil(per_token * double(s.context) / block) * block;
-    // A server whose pool does not hold one context does not start.
-    d.kv += Bytes{std::max(context, std::floor(left.value / block) * block)};
+    const double blocks = std::floor(left.value / block_bytes);
+    if (blocks < context) d.overhead += std::max(Bytes{}, d.free() - left);
+    d.kv += Bytes{std::max(context, blocks) * block_bytes};
   }
 }
 

@@ -34,45 +34,28 @@ TokenCount in_blocks(double tokens, TokenCount block) {
   return TokenCount(tokens / double(block) + 1e-6) * block;
 }
 
-// Layers of a group, whose blocks are given together: as many as there are of the rarer kind, of
-// those that keep all tokens and those with a window. Kinds that are about as large make one group
-// each. See vLLM's v1/core/kv_cache_utils.py, _get_kv_cache_groups_uniform_page_size().
-double layers_of_group(double all, double windows) {
-  constexpr double kAlike = 1.25;
-  const double more = std::max(all, windows), less = std::min(all, windows);
-  return more < kAlike * less ? more : less;
-}
-
 }  // namespace
 
 CacheRoom cache_room_of(const Scenario& s, const Placement& p, const MemoryPlan& memory) {
   const SchedulerPolicy& policy = *s.scheduler;
   if (policy.layout == KvLayout::kSlots) return TokenCount(policy.sequences) * s.workload.context;
   const TokenCount block = policy.block_tokens;
-  double all = 0, windows = 0;
-  for (int l = 0; l < s.model.layers; ++l)
-    if (s.model.has_kv(l)) ++(s.model.sees_all_tokens(l) ? all : windows);
-  // Blocks that are copied to RAM are of all layers.
-  const bool apart = policy.window_blocks && policy.ram_cache <= 0_B && all > 0 && windows > 0;
-  if (!apart) return in_blocks(tokens_of_layers(s, p, memory, [](int) { return true; }), block);
-  const double group = layers_of_group(all, windows);
-  const double groups = std::ceil(all / group);  // the last one is filled up
-  const double tokens =
-      tokens_of_layers(s, p, memory, [&](int l) { return s.model.sees_all_tokens(l); });
-  return {in_blocks(tokens * all / (groups * group), block), s.model.window->tokens,
-          std::ceil(windows / group) / groups};
+  const WindowBlocks windows = window_blocks(s.model, policy);
+  const double tokens = tokens_of_layers(
+      s, p, memory, [&](int l) { return windows.window <= 0 || s.model.sees_all_tokens(l); });
+  return {in_blocks(tokens / windows.filled, block), windows};
 }
 
 TokenCount tokens_of_long_requests(const Scenario& s, const CacheRoom& room) {
-  if (room.window <= 0) return room.tokens;
+  if (room.windows.window <= 0) return room.tokens;
   const TokenCount block = s.scheduler->block_tokens, context = s.workload.context;
   const double blocks =
-      std::ceil(double(context) / double(block)) + double(room.blocks_of_windows(context, block));
+      std::ceil(double(context) / double(block)) + double(room.windows.of(context, block));
   return TokenCount(double(room.tokens / block) / blocks * double(context));
 }
 
 TokenCount tokens_of_short_requests(const Scenario& s, const CacheRoom& room) {
-  return in_blocks(double(room.tokens) / (1 + room.window_blocks), s.scheduler->block_tokens);
+  return in_blocks(double(room.tokens) / (1 + room.windows.per_block), s.scheduler->block_tokens);
 }
 
 }  // namespace rigcast

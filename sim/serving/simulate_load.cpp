@@ -80,7 +80,7 @@ Result<LoadSimulation> LoadSimulation::make(const Scenario& s) {
                  fmt::format("the KV cache has room for {} tokens, a request may have {}",
                              text_count(tokens), text_count(s.workload.context)),
                  "a shorter --context, a smaller --kv-type or --quant"};
-  auto ram = ram_tier_of(s, placement, memory.devices.back().free());
+  auto ram = ram_tier_of(s, placement, memory.devices.back().free() + memory.ram_cache);
   if (!ram) return ram.error();
   return LoadSimulation(s, std::move(placement), std::move(memory), room, *std::move(ram));
 }

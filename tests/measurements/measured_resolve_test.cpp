@@ -213,7 +213,7 @@ TEST_CASE("Other engines, and splits that a runtime has not, are refused", "[mea
   m.gpu_count = 8;
   m.date = "2026-08";
   m.notes = "8x3090 split mode graph";
-  CHECK(contains(refusal(m), "llama.cpp has no split mode \"graph\""));
+  CHECK(contains(refusal(m), "no split mode \"graph\" of llama.cpp"));
   m.notes = "8x3090 split mode row";
   CHECK(contains(refusal(m), "split mode row is not forecast"));
   m.notes = "8x3090 split mode tensor";

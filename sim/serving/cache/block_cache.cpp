@@ -29,10 +29,10 @@ BlockCache::BlockCache(const SchedulerPolicy& policy, const CacheRoom& room, con
       ram_(blocks_in(ram, policy.block_tokens)) {}
 
 TokenCount BlockCache::longest_sequence() const {
-  const TokenCount within = room_.window + block_;  // tokens up to which windows grow, too
+  const TokenCount within = room_.windows.window + block_;  // tokens up to which windows grow, too
   const std::size_t full = window_blocks_for(within);
   if (pool_.count() >= blocks_for(within) + full) return TokenCount(pool_.count() - full) * block_;
-  return TokenCount(double(pool_.count()) / (1 + room_.window_blocks)) * block_;
+  return TokenCount(double(pool_.count()) / (1 + room_.windows.per_block)) * block_;
 }
 
 KvCache::Found BlockCache::find(RequestId id) {

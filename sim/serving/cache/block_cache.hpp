@@ -47,7 +47,7 @@ class BlockCache : public KvCache {
     return std::size_t((tokens + block_ - 1) / block_);
   }
   [[nodiscard]] std::size_t window_blocks_for(TokenCount tokens) const {
-    return room_.blocks_of_windows(tokens, block_);
+    return room_.windows.of(tokens, block_);
   }
   static std::size_t lacking(std::size_t wanted, std::size_t own) {
     return wanted - std::min(wanted, own);

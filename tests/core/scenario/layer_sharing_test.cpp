@@ -1,5 +1,7 @@
 #include "core/scenario/layer_sharing.hpp"
 
+#include <algorithm>
+
 #include "tests/catch.hpp"
 #include "tests/core/catalogue_fixture.hpp"
 
@@ -43,6 +45,10 @@ TEST_CASE("One GPU shares nothing: every split mode is that by layers", "[split]
   const Scenario s = made(text_of("tensor", "", "llama-3.1-8b", "'rtx-3090'"));
   CHECK(s.placement.split_mode == kSplitByLayer);
   CHECK_FALSE(s.rig.gpus.front().shared);
+  REQUIRE_FALSE(s.warnings.empty());
+  CHECK(std::ranges::any_of(s.warnings, [](const std::string& warning) {
+    return contains(warning, "without split mode tensor");
+  }));
   CHECK_FALSE(s.placement.gpu_layers);
 }
 
@@ -79,7 +85,7 @@ TEST_CASE("What a split mode does not take is refused with the reason", "[split]
   CHECK(refusal("tensor").empty());
   CHECK(contains(refusal("row"), "a wait after every one of them"));
   CHECK(contains(refusal("row"), "has layer, tensor"));
-  CHECK(contains(refusal("graph"), "llama.cpp has no split mode \"graph\""));
+  CHECK(contains(refusal("graph"), "no split mode \"graph\" of llama.cpp"));
   CHECK(contains(refusal("tensor", "", "deepseek-v2-lite"), "architecture deepseek2"));
   CHECK(contains(refusal("tensor", "[runtime]\nbuild = '2025-12'\n"), "have no split mode tensor"));
   CHECK(contains(refusal("tensor", "[kv]\ntype_k = 'q8_0'\n"), "takes no quantized cache"));
@@ -93,6 +99,8 @@ TEST_CASE("What a split mode does not take is refused with the reason", "[split]
   CHECK(refusal("tensor", "tensor_split = [1, 1]\n").empty());
   CHECK(contains(refusal("tensor", "", "llama-3.1-8b", "'rtx-3090', 'rtx-4090'"), "one kind"));
   CHECK(contains(refusal("tensor", "", "llama-3.1-8b", "'3xrtx-3090'"), "cannot be divided"));
+  CHECK(contains(refusal("tensor", "", "llama-3.2-3b", "'3xrtx-3090'"),
+                 "8 heads of KV cannot be divided"));
   CHECK(contains(refusal("tensor", "tensor_parallel = 2\n"), "--split-mode tensor shares"));
   const std::string ik = "[runtime]\nname = 'ik-llama.cpp'\n";
   CHECK(refusal("graph", ik).empty());

@@ -104,6 +104,7 @@ TEST_CASE("Lengths of prompts and answers may be stated together", "[scenario][l
   check_refused("lengths = [[300, 600]]\n", "expected rows");
   check_refused("lengths = [[300, 0, 1]]\n", "expected rows");
   check_refused("lengths = [[300, 600, 0]]\n", "add up to nothing");
+  check_refused("lengths = []\n", "no rows");
   check_refused("lengths = [[300, 600, 1]]\noutput_tokens = 5\n", "leave out one");
   check_refused("trace = 'azure-2023-conv'\nlengths = [[300, 600, 1]]\n", "its own times");
 }
@@ -162,6 +163,10 @@ TEST_CASE("A preset may be a file", "[scenario][load]") {
   CHECK(load_of("preset = '" + file + "'\n").users == 4);
   std::ofstream(file) << "source = 'made up'\nuser = 4\n";
   check_refused("preset = '" + file + "'\n", file + ":2:");
+  std::ofstream(file) << "rate = 1\ncv = 2\n";
+  check_refused("preset = '" + file + "'\n", "arrivals that are poisson have no cv");
+  std::ofstream(file) << "[load]\nrate = 1\n";
+  check_refused("preset = '" + file + "'\n", "without a table");
   std::filesystem::remove(file);
   check_refused("preset = '" + file + "'\n", file);
 }

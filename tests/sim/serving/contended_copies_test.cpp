@@ -45,31 +45,9 @@ SchedulerPolicy blocks(RamLoad load, StepOrder order = StepOrder::kAdmission) {
   return p;
 }
 
-// Conversations of two turns: the second begins with all of the first.
-std::vector<ServedRequest> conversations() {
-  std::vector<ServedRequest> out;
-  for (std::size_t i = 0; i < 600; ++i) {
-    ServedRequest r{Seconds{0.07 * double(i)},
-                    30 + TokenCount(i * 37 % 90),
-                    1 + TokenCount(i * 53 % 40),
-                    {},
-                    0};
-    if (i >= 40 && i / 40 % 2 == 1) {
-      const ServedRequest& before = out[i - 40];
-      r.continues = i - 40;
-      r.shared = before.prompt + before.output - 1;
-      r.prompt += r.shared;
-    }
-    out.push_back(r);
-  }
-  return out;
-}
-
 // A third of a step is an exchange.
 sim::StepUse step_use(const StepWork& work) {
-  TokenCount tokens = work.decodes;
-  for (const SequenceWork& prompt : work.prompts) tokens += prompt.tokens;
-  sim::StepUse use = Seconds{0.01 + 20e-6 * double(tokens)};
+  sim::StepUse use = fixtures::step_time(work);
   use.exchanged = Bytes{kRate * use.time.value / 3};
   return use;
 }
@@ -103,7 +81,7 @@ std::optional<sim::CopyLinks> links_of(const Settings& settings) {
 }  // namespace
 
 TEST_CASE("Flows that nothing slows are the closed form", "[serving][copies]") {
-  const auto load = conversations();
+  const auto load = fixtures::two_turns(600, Seconds{0.07});
   for (const SchedulerPolicy& policy : {blocks(RamLoad::kAhead), blocks(RamLoad::kByLayer),
                                         blocks(RamLoad::kByLayer, StepOrder::kPromptsFirst)}) {
     INFO(int(policy.ram_load));
@@ -130,20 +108,11 @@ TEST_CASE("Flows that nothing slows are the closed form", "[serving][copies]") {
 }
 
 TEST_CASE("Copies that contend lose no token, byte or second", "[serving][copies]") {
-  const auto load = conversations();
+  const auto load = fixtures::two_turns(600, Seconds{0.07});
   for (const RamLoad how : {RamLoad::kAhead, RamLoad::kByLayer}) {
     const ServingRun closed = served(load, blocks(how), std::nullopt);
     const ServingRun run = served(load, blocks(how), links(1.2 * kRate));
-    double waiting = 0, running = 0;
-    std::int64_t tokens = 0;
-    for (std::size_t i = 0; i < load.size(); ++i) {
-      const ServedTimes& t = run.requests[i];
-      waiting += (t.scheduled - load[i].arrival).value;
-      running += (t.last_token - t.scheduled).value;
-      tokens += load[i].prompt + load[i].output - 1;
-    }
-    CHECK(run.waiting + run.running == Approx(waiting + running).epsilon(1e-9));
-    CHECK(run.computed_tokens + run.hit_tokens + run.ram_hit_tokens - run.lost_tokens == tokens);
+    fixtures::check_nothing_lost(run, load);
     CHECK(run.free_blocks_at_end == 1200 / 16);
     CHECK(run.ram_hit_tokens > 0);
     CHECK(run.to_gpu.value == Approx(kTokenBytes * double(run.ram_hit_tokens)).epsilon(1e-9));

@@ -48,32 +48,6 @@ SchedulerPolicy slots() {
   return p;
 }
 
-// Conversations of two turns: the second begins with all of the first.
-std::vector<ServedRequest> load() {
-  std::vector<ServedRequest> out;
-  for (std::size_t i = 0; i < 300; ++i) {
-    ServedRequest r{Seconds{0.11 * double(i)},
-                    30 + TokenCount(i * 37 % 90),
-                    1 + TokenCount(i * 53 % 40),
-                    {},
-                    0};
-    if (i >= 40 && i / 40 % 2 == 1) {
-      const ServedRequest& before = out[i - 40];
-      r.continues = i - 40;
-      r.shared = before.prompt + before.output - 1;
-      r.prompt += r.shared;
-    }
-    out.push_back(r);
-  }
-  return out;
-}
-
-Seconds step_time(const StepWork& work) {
-  TokenCount tokens = work.decodes;
-  for (const SequenceWork& prompt : work.prompts) tokens += prompt.tokens;
-  return Seconds{0.01 + 20e-6 * double(tokens)};
-}
-
 struct Traced {
   ServingRun run;
   Json events;
@@ -90,7 +64,8 @@ Traced traced(const SchedulerPolicy& policy, std::uint64_t max_events = LoadTrac
   auto out = TraceStream::create(file, "a \"quoted\" title");
   REQUIRE(out);
   LoadTrace trace(*out, units, max_events);
-  auto run = serve(load(), policy, kCache, step_time, tier(), &trace);
+  auto run = serve(fixtures::two_turns(300, Seconds{0.11}), policy, kCache, fixtures::step_time,
+                   tier(), &trace);
   REQUIRE(run);
   trace.finish();
   CHECK_FALSE(std::filesystem::exists(file));  // it has another name until it is whole

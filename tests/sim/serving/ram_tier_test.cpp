@@ -10,6 +10,8 @@
 #include "tests/sim/serving/serving_fixture.hpp"
 
 using namespace rigcast;
+using fixtures::check_nothing_lost;
+using fixtures::step_time;
 
 namespace {
 
@@ -79,12 +81,6 @@ std::vector<ServedRequest> conversations(std::size_t count, double rate) {
   return load;
 }
 
-Seconds step_time(const StepWork& work) {
-  TokenCount tokens = work.decodes;
-  for (const SequenceWork& prompt : work.prompts) tokens += prompt.tokens;
-  return Seconds{0.01 + 20e-6 * double(tokens)};
-}
-
 }  // namespace
 
 TEST_CASE("A tier in RAM loses no token, block, byte or second", "[serving][ram]") {
@@ -99,16 +95,7 @@ TEST_CASE("A tier in RAM loses no token, block, byte or second", "[serving][ram]
       const TokenCount cache = has_slots ? 4 * 600 : kCache;
       const ServingRun run = served(load, policy, cache, step_time, tier_of(kInRam));
       const ServingRun again = served(load, policy, cache, step_time, tier_of(kInRam));
-      double waiting = 0, running = 0;
-      std::int64_t tokens = 0;
-      for (std::size_t i = 0; i < load.size(); ++i) {
-        const ServedTimes& t = run.requests[i];
-        waiting += (t.scheduled - load[i].arrival).value;
-        running += (t.last_token - t.scheduled).value;
-        tokens += load[i].prompt + load[i].output - 1;
-      }
-      CHECK(run.waiting + run.running == Approx(waiting + running).epsilon(1e-9));
-      CHECK(run.computed_tokens + run.hit_tokens + run.ram_hit_tokens - run.lost_tokens == tokens);
+      check_nothing_lost(run, load);
       CHECK(run.free_blocks_at_end == (has_slots ? 4 : std::size_t(cache / 16)));
       CHECK(run.ram_hit_tokens > 0);
       CHECK(run.to_gpu.value >= kTokenBytes * double(run.ram_hit_tokens));

@@ -8,9 +8,10 @@
 #include "tests/sim/serving/serving_fixture.hpp"
 
 using namespace rigcast;
+using fixtures::check_nothing_lost;
 using fixtures::scenario;
-using fixtures::served;
 using fixtures::Settings;
+using fixtures::step_time;
 using fixtures::with;
 
 namespace {
@@ -36,50 +37,75 @@ TEST_CASE("vLLM gives layers with a window blocks of the window alone", "[servin
   const Scenario s = scenario(kGptOss);
   const CacheRoom room = room_of(s);
   // Twelve layers of each kind: two groups. 128 tokens lie in up to nine blocks of 16.
-  CHECK(room.window == 128);
-  CHECK(room.window_blocks == 1);
-  CHECK(room.blocks_of_windows(1, 16) == 1);
-  CHECK(room.blocks_of_windows(100'000, 16) == 9);
+  CHECK(room.windows.window == 128);
+  CHECK(room.windows.per_block == 1);
+  CHECK(room.windows.of(1, 16) == 1);
+  CHECK(room.windows.of(100'000, 16) == 9);
   // Twice as many of long requests as of those that no window cuts.
   CHECK(double(tokens_of_long_requests(s, room)) ==
         Approx(2.0 * double(tokens_of_short_requests(s, room))).epsilon(0.002));
   // Not with a second tier, whose copies are of all layers; nor where the server keeps all tokens.
   const Scenario tier = scenario(with(kGptOss, {{"scheduler.ram_cache", "\"4 GiB\""}}));
-  CHECK(room_of(tier).window == 0);
+  CHECK(room_of(tier).windows.window == 0);
   CHECK(double(room_of(tier).tokens) ==
         Approx(double(tokens_of_short_requests(s, room))).epsilon(0.001));
+}
+
+TEST_CASE("A context fits vLLM by the blocks that it takes, within the share of the memory",
+          "[serving][vllm]") {
+  // All 62 layers of a 27B would take 47 GiB of 100,000 tokens; 52 of them keep 1,024.
+  const Settings gemma = {{"rig.gpu", "[\"h100-pcie\"]"}, {"model.name", "gemma-3-27b"},
+                          {"model.quant", "BF16"},        {"runtime.name", "vllm"},
+                          {"placement.gpu_layers", "63"}, {"workload.context", "100000"}};
+  const Scenario windows = scenario(gemma);
+  CHECK(plan_memory(windows, resolve_placement(windows), 100'000).fits());
+  // 8B in BF16 on 24 GB: 56,000 tokens at 0.95, less at 0.9, whatever the context is.
+  const auto fits = [](const char* context, const char* share) {
+    const Scenario s = scenario({{"rig.gpu", "[\"rtx-4090\"]"},
+                                 {"runtime.name", "vllm"},
+                                 {"model.quant", "BF16"},
+                                 {"scheduler.memory_share", share},
+                                 {"workload.context", context}});
+    return plan_memory(s, resolve_placement(s), s.workload.context).fits();
+  };
+  CHECK(fits("44000", "0.9"));
+  CHECK_FALSE(fits("52000", "0.9"));
+  CHECK(fits("52000", "0.95"));
+}
+
+TEST_CASE("A cache of blocks in RAM is not free memory", "[serving][vllm][ram]") {
+  const auto host = [](const Settings& more) {
+    const Scenario s = scenario(with(kGptOss, more));
+    return plan_memory(s, resolve_placement(s), s.workload.context).devices.back();
+  };
+  const DeviceMemory without = host({}), with_tier = host({{"scheduler.ram_cache", "\"4 GiB\""}});
+  CHECK((without.free() - with_tier.free()).value == Approx(Bytes{4_GiB}.value));
+  CHECK(with_tier.page_cache <= with_tier.free());
 }
 
 TEST_CASE("Blocks of windows are taken and given back with the others", "[serving]") {
   std::vector<ServedRequest> load;
   for (int i = 0; i < 300; ++i)
     load.push_back({Seconds{0.05 * i}, 20 + (i * 37) % 300, 1 + (i * 11) % 90, {}, 0});
-  const StepTime time = [](const StepWork& work) {
-    TokenCount tokens = work.decodes;
-    for (const SequenceWork& prompt : work.prompts) tokens += prompt.tokens;
-    return Seconds{0.01 + 20e-6 * double(tokens)};
-  };
   SchedulerPolicy policy;
   policy.sequences = 8;
   policy.step_tokens = 256;
   constexpr std::size_t kBlocks = 60;
   const auto run_of = [&](const CacheRoom& room) {
-    const auto run = serve(load, policy, room, time);
+    const auto run = serve(load, policy, room, step_time);
     REQUIRE(run);
     CHECK(run->free_blocks_at_end == kBlocks);
     CHECK(run->peak_blocks <= kBlocks);
-    std::int64_t tokens = 0;
-    for (const ServedRequest& r : load) tokens += r.prompt + r.output - 1;
-    CHECK(run->computed_tokens + run->hit_tokens - run->lost_tokens == tokens);
+    check_nothing_lost(*run, load);
     return *run;
   };
   const TokenCount all = TokenCount(kBlocks) * 16;
   const ServingRun none = run_of(all);
-  const ServingRun windows = run_of({all, 64, 1});
+  const ServingRun windows = run_of({all, {64, 1}});
   CHECK(windows.end > none.end);  // windows take a part of the room
   CHECK(windows.blocks > none.blocks);
   // A request that fits without them may not with them.
   const std::vector<ServedRequest> longest = {{Seconds{0}, all - 10, 10, {}, 0}};
-  CHECK(serve(longest, policy, all, time));
-  CHECK_FALSE(serve(longest, policy, {all, 64, 1}, time));
+  CHECK(serve(longest, policy, all, step_time));
+  CHECK_FALSE(serve(longest, policy, {all, {64, 1}}, step_time));
 }
