@@ -23,11 +23,6 @@ bool is_of_repository(const std::string& quant) {
   return quant == "BF16" || quant == "F16" || quant == "FP8";
 }
 
-std::int64_t gpus_of(const Scenario& s) {
-  if (s.rig.gpus.empty() || !s.rig.gpus.front().shared) return std::int64_t(s.rig.gpus.size());
-  return s.rig.gpus.front().shared->gpus;
-}
-
 class Command {
  public:
   explicit Command(Words program) : words_(std::move(program)) {}
@@ -65,7 +60,10 @@ Words vllm_command(const Scenario& s) {
   const SchedulerPolicy& policy = *s.scheduler;
   Command c({"vllm", "serve", model_of(s)});
   add_types(c, s, "fp8");
-  if (gpus_of(s) > 1) c.add("--tensor-parallel-size", gpus_of(s));
+  const GpuGroups& groups = s.placement.groups;
+  if (groups.tensor > 1) c.add("--tensor-parallel-size", groups.tensor);
+  if (groups.pipeline > 1) c.add("--pipeline-parallel-size", groups.pipeline);
+  if (groups.data > 1) c.add("--data-parallel-size", groups.data);
   c.add("--max-model-len", s.workload.context);
   c.add("--gpu-memory-utilization", fmt::format("{:g}", policy.memory_share));
   c.add("--max-num-seqs", std::int64_t(policy.sequences));
@@ -79,7 +77,8 @@ Words sglang_command(const Scenario& s) {
   const SchedulerPolicy& policy = *s.scheduler;
   Command c({"python3", "-m", "sglang.launch_server", "--model-path", model_of(s)});
   add_types(c, s, "fp8_e4m3");
-  if (gpus_of(s) > 1) c.add("--tp-size", gpus_of(s));
+  if (s.placement.groups.tensor > 1) c.add("--tp-size", s.placement.groups.tensor);
+  if (s.placement.groups.data > 1) c.add("--dp-size", s.placement.groups.data);
   c.add("--context-length", s.workload.context);
   c.add("--mem-fraction-static", fmt::format("{:g}", policy.memory_share));
   c.add("--max-running-requests", std::int64_t(policy.sequences));

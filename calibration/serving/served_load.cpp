@@ -32,7 +32,12 @@ std::string_view name(LoadFigure figure) {
   return kNames[std::size_t(figure)];
 }
 
-bool takes_part(const ServingMeasurement& m) { return !m.is_doubtful() && m.arrival != "lockstep"; }
+// Pipelines and several engines have rules of their own, which are held to their runs: kernels are
+// not fitted on them.
+bool takes_part(const ServingMeasurement& m) {
+  return !m.is_doubtful() && m.arrival != "lockstep" && m.pipeline_parallel == 1 &&
+         m.data_parallel == 1;
+}
 
 std::vector<ResolvedServing> distinct_loads(std::vector<ResolvedServing> runs) {
   using Key = std::tuple<std::string, std::string, std::string, int, double, std::string>;

@@ -1,5 +1,7 @@
 #include "cli/load/load_tools.hpp"
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <utility>
 
@@ -9,6 +11,10 @@
 
 namespace rigcast::cli {
 namespace {
+
+// Keys that say how several GPUs are used: copies are then none of it.
+constexpr std::array kUsesOfGpus{"placement.tensor_parallel", "placement.pipeline_parallel",
+                                 "placement.data_parallel", "placement.split_mode"};
 
 // A simulation and the scenario to which it refers.
 struct HeldSimulation {
@@ -58,7 +64,8 @@ planner::LoadSearch load_search(const TomlDocument& document, const Scenario& s,
                                 const std::optional<double>& max_loss,
                                 const planner::QualityTable& quality, const Catalogue& catalogue) {
   planner::LoadSearch search{space_of(document, s), {}, max_loss, false, {}, {}};
-  if (!document.has("placement.tensor_parallel") && !document.has("placement.split_mode"))
+  const auto is_stated_key = [&](const char* key) { return document.has(key); };
+  if (std::ranges::none_of(kUsesOfGpus, is_stated_key))
     search.copies = copies_of(document, s, catalogue);
   const bool has_blocks = s.scheduler && s.scheduler->layout == KvLayout::kBlocks;
   if (has_blocks) search.space.kv_types = {s.kv.types};  // no other cache is forecast

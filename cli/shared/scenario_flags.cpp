@@ -68,6 +68,10 @@ void ScenarioFlags::add_to(CLI::App& verb) {
       "last N layers on the GPU; with more than all, the head too");
   add(verb, place, "--tensor-parallel", "placement.tensor_parallel", Flag::kValue, "N",
       "GPUs that share every layer (vllm); default: all of the rig's");
+  add(verb, place, "--pipeline-parallel", "placement.pipeline_parallel", Flag::kValue, "N",
+      "stages of GPUs with a part of the layers each (vllm); default: 1");
+  add(verb, place, "--data-parallel", "placement.data_parallel", Flag::kValue, "N",
+      "engines that share the requests (vllm, sglang); default: 1");
   add(verb, place, "--tensor-split", "placement.tensor_split", Flag::kNumberList, "A,B",
       "share of each GPU");
   add(verb, place, "--split-mode", "placement.split_mode", Flag::kText, "MODE",

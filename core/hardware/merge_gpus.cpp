@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace rigcast {
 namespace {
 
@@ -14,14 +16,8 @@ void multiply(std::optional<Sourced<T>>& figure, int by) {
   if (figure) multiply(*figure, by);
 }
 
-}  // namespace
-
-void merge_gpus(Rig& rig, const SharedLayers& shared) {
+void merge(GpuPart& gpu, const SharedLayers& shared) {
   const int n = shared.gpus;
-  if (n <= 1) return;
-  rig.gpus.resize(1);
-  rig.links.resize(1);
-  GpuPart& gpu = rig.gpus.front();
   gpu.name = fmt::format("{} x {}", n, gpu.name);
   multiply(gpu.memory, n);
   multiply(gpu.bandwidth, n);
@@ -32,8 +28,19 @@ void merge_gpus(Rig& rig, const SharedLayers& shared) {
   multiply(gpu.board_power, n);
   multiply(gpu.price, n);
   gpu.shared = shared;
-  HostLink& link = rig.links.front();
-  for (auto* rate : {&link.h2d, &link.d2h, &link.pageable}) multiply(*rate, n);
+}
+
+}  // namespace
+
+void merge_gpus(Rig& rig, const SharedLayers& shared) {
+  const int n = shared.gpus;
+  if (n <= 1) return;
+  const std::size_t groups = std::max<std::size_t>(1, rig.gpus.size() / std::size_t(n));
+  rig.gpus.resize(groups);
+  rig.links.resize(groups);
+  for (GpuPart& gpu : rig.gpus) merge(gpu, shared);
+  for (HostLink& link : rig.links)
+    for (auto* rate : {&link.h2d, &link.d2h, &link.pageable}) multiply(*rate, n);
   multiply(rig.vram_reserved, n);
   multiply(rig.gpu_context, n);
 }

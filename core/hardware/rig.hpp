@@ -146,6 +146,8 @@ struct Rig {
   // What this rig states of it: the time of a small all-reduce, and the bus rate of a large one.
   std::optional<Sourced<Seconds>> all_reduce_latency;
   std::optional<Sourced<BytesPerSecond>> all_reduce_rate;
+  /// From each GPU to the next where they are stages of a pipeline; nullopt: they are not.
+  std::optional<GpuExchange> between_stages;
   OperatingSystem os = OperatingSystem::kLinux;
   Sourced<Bytes> vram_reserved;                   // on each GPU: desktop, other programs
   Sourced<Bytes> gpu_context;                     // on each GPU: what creating a context takes

@@ -12,9 +12,21 @@ namespace rigcast {
 struct GpuExchange {
   Sourced<Seconds> latency;
   Sourced<BytesPerSecond> bus;
-  bool over_pcie = false;  // over the links that also join GPUs and host
+  bool over_pcie = false;     // over the links that also join GPUs and host
   bool through_host = false;  // every byte is written to the host's memory and read from there
 };
+
+/// How a server's GPUs divide its work: `tensor` of them share every layer, `pipeline` such groups
+/// have a part of the layers each, one behind the other, and `data` such pipelines serve requests
+/// of their own.
+struct GpuGroups {
+  int tensor = 1, pipeline = 1, data = 1;
+
+  [[nodiscard]] int all() const { return tensor * pipeline * data; }
+};
+
+/// Stages of a pipeline at most.
+inline constexpr int kMaxStages = 16;
 
 struct SharedLayers {
   int gpus = 1;

@@ -61,6 +61,7 @@ struct SchedulerPolicy {
   bool chunked = true;            // a prompt may be computed in several steps
   std::size_t sequences = 256;    // at most so many run; with slots, their number
   std::size_t max_waiting = 0;    // more requests that wait are refused; 0: none is
+  int stages = 1;                 // of a pipeline: so many steps are under way at once
   TokenCount block_tokens = 16;   // of a block of the KV cache
   bool prefix_cache = true;       // what the cache holds of a prompt is not computed again
   /// Prompts of one step share what they begin with; else only what was computed before it.

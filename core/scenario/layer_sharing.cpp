@@ -39,14 +39,14 @@ Result<GpuExchange> exchange_of(const Rig& rig, int gpus, const Catalogue& catal
   return exchange;
 }
 
-// Why the GPUs cannot share every layer; nullopt: they can.
-std::optional<Error> obstacle_to_sharing(const std::vector<GpuPart>& gpus, const ModelSpec& model,
-                                         const std::string& instead) {
+// Why so many of the GPUs cannot share every layer; nullopt: they can.
+std::optional<Error> obstacle_to_sharing(const std::vector<GpuPart>& gpus, int sharing,
+                                         const ModelSpec& model, const std::string& instead) {
   for (const GpuPart& gpu : gpus)
     if (gpu.id != gpus.front().id)
       return bad_input("GPUs that share every layer are forecast of one kind alone",
                        fmt::format("a rig with such GPUs, or {}", instead));
-  const std::int64_t n = std::int64_t(gpus.size());
+  const std::int64_t n = sharing;
   const auto refused = [&](std::int64_t heads, std::string_view what) {
     return bad_input(fmt::format("{} {} cannot be divided among {} GPUs", heads, what, n),
                      fmt::format("a number of GPUs that divides them, or {}", instead));
@@ -80,12 +80,17 @@ class Sharing {
           std::vector<std::string>& warnings)
       : t_(placement), what_(what), catalogue_(catalogue), rig_(rig), warnings_(warnings) {}
 
-  void as_server();
+  GpuGroups as_server();
   std::string by_mode();
 
  private:
-  // By a mode's rules of exchange; nullptr: those of a paged server. Errors are of `key`.
-  void merge_all(const char* key, const SplitMode* mode);
+  // So many of them each. By a mode's rules of exchange; nullptr: those of a paged server. Errors
+  // are of `key`.
+  void merge(int gpus, const char* key, const SplitMode* mode);
+  std::optional<Error> obstacle_to_groups(const GpuGroups& groups) const;
+  std::optional<Error> obstacle_to_engines() const;
+  void join_stages(const char* key);
+  void tell_if_assumed(const GpuExchange& exchange);
 
   const TomlTable& t_;
   const SharedModel& what_;
@@ -94,18 +99,24 @@ class Sharing {
   std::vector<std::string>& warnings_;
 };
 
-void Sharing::merge_all(const char* key, const SplitMode* mode) {
-  const int gpus = int(rig_.gpus.size());
-  const std::string instead = mode ? "--split-mode layer" : "--runtime llama.cpp";
-  if (auto error = obstacle_to_sharing(rig_.gpus, what_.model, instead))
+void Sharing::tell_if_assumed(const GpuExchange& exchange) {
+  if (exchange.bus.kind != SourceKind::kAssumed || rig_.all_reduce_rate) return;
+  warnings_.push_back(
+      fmt::format("the GPUs exchange at {:.3g} GB/s, which is assumed: rig.interconnect, or "
+                  "rig.all_reduce_latency and rig.all_reduce_rate, state what yours have",
+                  exchange.bus.value.value / 1e9));
+}
+
+void Sharing::merge(int gpus, const char* key, const SplitMode* mode) {
+  const std::string instead = mode ? "--split-mode layer"
+                              : what_.runtime.id == "vllm" && !rig_.between_stages
+                                  ? fmt::format("--pipeline-parallel {}", gpus)
+                                  : "--runtime llama.cpp";
+  if (auto error = obstacle_to_sharing(rig_.gpus, gpus, what_.model, instead))
     return t_.refuse(key, *error);
   const auto exchange = exchange_of(rig_, gpus, catalogue_);
   if (!exchange) return t_.refuse(key, exchange.error());
-  if (exchange->bus.kind == SourceKind::kAssumed && !rig_.all_reduce_rate)
-    warnings_.push_back(
-        fmt::format("the GPUs exchange at {:.3g} GB/s, which is assumed: rig.interconnect, or "
-                    "rig.all_reduce_latency and rig.all_reduce_rate, state what yours have",
-                    exchange->bus.value.value / 1e9));
+  tell_if_assumed(*exchange);
   SharedLayers shared;
   shared.gpus = gpus;
   // The compressed KV of latent attention is that of all heads.
@@ -116,17 +127,83 @@ void Sharing::merge_all(const char* key, const SplitMode* mode) {
   merge_gpus(rig_, shared);
 }
 
-void Sharing::as_server() {
+// Why the GPUs cannot be grouped so; nullopt: they can.
+std::optional<Error> Sharing::obstacle_to_groups(const GpuGroups& groups) const {
   const int all = int(rig_.gpus.size());
-  const int gpus = int(t_.integer_or("tensor_parallel", all, 1, 1024));
-  if (gpus > all)
-    return t_.refuse("tensor_parallel", fmt::format("{} GPUs, the rig has {}", gpus, all),
+  if (groups.all() > all)
+    return bad_input(fmt::format("{} GPUs, the rig has {}", groups.all(), all),
                      "a rig with as many GPUs");
-  if (gpus != all)
-    return t_.refuse("tensor_parallel",
-                     fmt::format("{} of the rig's {} GPUs: the others would idle", gpus, all),
-                     "a rig with as many GPUs; several servers are forecast one by one");
-  if (gpus > 1) merge_all("tensor_parallel", nullptr);
+  if (groups.all() < all)
+    return bad_input(
+        fmt::format("{} of the rig's {} GPUs: the others would idle", groups.all(), all),
+        "a rig with as many GPUs; several servers are forecast one by one");
+  for (const GpuPart& gpu : rig_.gpus)
+    if (groups.tensor < all && gpu.id != rig_.gpus.front().id)
+      return bad_input("groups of GPUs are forecast of one kind alone",
+                       "a rig with such GPUs, or --runtime llama.cpp");
+  if (groups.data > 1)
+    if (auto error = obstacle_to_engines()) return error;
+  if (groups.pipeline == 1) return std::nullopt;
+  if (what_.runtime.id != "vllm")
+    return bad_input(fmt::format("what {} lets pass through a pipeline at once is not forecast",
+                                 what_.runtime.name),
+                     "--runtime vllm, or --tensor-parallel");
+  if (groups.pipeline > what_.model.layers)
+    return bad_input(fmt::format("{} stages, {} has {} layers", groups.pipeline, what_.model.name,
+                                 what_.model.layers),
+                     "fewer stages");
+  return std::nullopt;
+}
+
+// Why no several engines are forecast behind one front; nullopt: they are.
+std::optional<Error> Sharing::obstacle_to_engines() const {
+  const std::string one = "one engine with its GPUs and its share of the load";
+  if (what_.runtime.id != "vllm" && what_.runtime.id != "sglang")
+    return bad_input(
+        fmt::format("{} has no engines that share requests behind one front", what_.runtime.name),
+        one);
+  // vllm/config/parallel.py: steps of all engines are in lockstep, and the experts of each layer
+  // are divided among the GPUs of all.
+  if (what_.runtime.id == "vllm" && what_.model.moe)
+    return bad_input(
+        "engines of a model with experts compute them together in vLLM, which is not "
+        "forecast",
+        "--tensor-parallel, or " + one);
+  return std::nullopt;
+}
+
+// A stage sends to the next one as two GPUs exchange.
+void Sharing::join_stages(const char* key) {
+  const auto exchange = exchange_of(rig_, 2, catalogue_);
+  if (!exchange) return t_.refuse(key, exchange.error());
+  rig_.between_stages = *exchange;
+}
+
+GpuGroups Sharing::as_server() {
+  const int all = int(rig_.gpus.size());
+  GpuGroups groups;
+  groups.pipeline = int(t_.integer_or("pipeline_parallel", 1, 1, kMaxStages));
+  groups.data = int(t_.integer_or("data_parallel", 1, 1, 1024));
+  const int left = std::max(1, all / (groups.pipeline * groups.data));
+  groups.tensor = int(t_.integer_or("tensor_parallel", left, 1, 1024));
+  const char* key = groups.pipeline > 1 ? "pipeline_parallel"
+                    : groups.data > 1   ? "data_parallel"
+                                        : "tensor_parallel";
+  if (auto error = obstacle_to_groups(groups)) {
+    t_.refuse(key, *error);
+    return {};
+  }
+  if (groups.data > 1) {
+    rig_.gpus.resize(std::size_t(all / groups.data));
+    rig_.links.resize(rig_.gpus.size());
+    warnings_.push_back(
+        fmt::format("{} engines: memory and single requests are those of one, loads those of all",
+                    groups.data));
+  }
+  if (groups.pipeline > 1) join_stages(key);
+  if (groups.tensor > 1) merge(groups.tensor, "tensor_parallel", nullptr);
+  if (groups.tensor == 1 && rig_.between_stages) tell_if_assumed(*rig_.between_stages);
+  return groups;
 }
 
 // The runtime's modes, by layers first.
@@ -183,7 +260,7 @@ std::string Sharing::by_mode() {
     return refused("tensor_split",
                    bad_input(fmt::format("split mode {} is forecast with even shares alone", name),
                              "leave it out, or --split-mode layer"));
-  merge_all("split_mode", mode);
+  merge(int(rig_.gpus.size()), "split_mode", mode);
   // As docs/accuracy.md tells it of the pairs of runtimes/measurements.
   warnings_.push_back(fmt::format(
       "split mode {} was measured on few machines{}", name,
@@ -195,8 +272,8 @@ std::string Sharing::by_mode() {
 
 }  // namespace
 
-std::string share_layers(const TomlTable& t, const SharedModel& what, const Catalogue& catalogue,
-                         Rig& rig, std::vector<std::string>& warnings) {
+LayerSharing share_layers(const TomlTable& t, const SharedModel& what, const Catalogue& catalogue,
+                          Rig& rig, std::vector<std::string>& warnings) {
   const bool is_paged = what.runtime.rules == RuntimeRules::kPagedServer;
   if (!is_paged && t.has("tensor_parallel")) {
     const auto& modes = what.runtime.split_modes;
@@ -206,14 +283,33 @@ std::string share_layers(const TomlTable& t, const SharedModel& what, const Cata
              mode != modes.end() ? fmt::format("--split-mode {} shares every layer", mode->name)
                                  : "choose --runtime vllm, or leave it out");
   }
+  if (!is_paged && t.has("pipeline_parallel"))
+    t.refuse("pipeline_parallel",
+             fmt::format("{} computes one layer after the other, and one step at a time",
+                         what.runtime.name),
+             "leave it out: its GPUs have whole layers; or --runtime vllm");
+  if (!is_paged && t.has("data_parallel"))
+    t.refuse(
+        "data_parallel", fmt::format("{} is one engine", what.runtime.name),
+        "leave it out: several servers are so many times one, each with its share of the load");
   if (is_paged && t.has("split_mode")) {
     t.refuse("split_mode", fmt::format("GPUs of {} share every layer", what.runtime.name),
              "leave it out; --tensor-parallel N says how many there are");
-    return std::string(kSplitByLayer);
+    return {};
   }
   Sharing sharing(t, what, catalogue, rig, warnings);
-  if (is_paged && !rig.gpus.empty()) sharing.as_server();
-  return sharing.by_mode();
+  LayerSharing out;
+  if (is_paged && !rig.gpus.empty()) out.groups = sharing.as_server();
+  out.split_mode = sharing.by_mode();
+  return out;
+}
+
+std::vector<double> layers_of_stages(int layers, int stages) {
+  std::vector<double> out(std::size_t(stages), layers / stages);
+  // What is left goes to the stages before the last one, which has the head.
+  for (int i = 2; i < 2 + layers % stages; ++i) ++out[std::size_t(stages - i)];
+  ++out.back();
+  return out;
 }
 
 void check_split_mode(const TomlTable& root, const RuntimeProfile& of,

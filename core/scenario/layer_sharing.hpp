@@ -23,12 +23,23 @@ struct SharedModel {
   std::optional<double> build_year;
 };
 
-/// `tensor_parallel` and `split_mode` of a scenario's placement. A paged server's GPUs share every
-/// layer by default, others' where a split mode of their profile says so: they become one with the
-/// memory and the rates of all. Refuses what the runtime has not, and GPUs of several kinds.
-/// Returns the split mode; that by layers if no other is stated or there is one GPU.
-std::string share_layers(const TomlTable& placement, const SharedModel& what,
-                         const Catalogue& catalogue, Rig& rig, std::vector<std::string>& warnings);
+/// How a scenario's GPUs divide the model. The split mode is that by layers if no other is stated
+/// or there is one GPU.
+struct LayerSharing {
+  std::string split_mode{kSplitByLayer};
+  GpuGroups groups;  // of a paged server
+};
+
+/// `tensor_parallel`, `pipeline_parallel` and `split_mode` of a scenario's placement. A paged
+/// server's GPUs share every layer by default, others' where a split mode of their profile says so:
+/// those that do become one with the memory and the rates of all. Refuses what the runtime has not,
+/// and GPUs of several kinds.
+LayerSharing share_layers(const TomlTable& placement, const SharedModel& what,
+                          const Catalogue& catalogue, Rig& rig, std::vector<std::string>& warnings);
+
+/// Layers of each stage of a pipeline, the head as one more of the last: as vLLM divides them where
+/// VLLM_PP_LAYER_PARTITION says nothing (distributed/utils.py, get_pp_indices()).
+std::vector<double> layers_of_stages(int layers, int stages);
 
 /// Settings of a scenario on which it depends whether its split mode applies.
 struct SplitSettings {

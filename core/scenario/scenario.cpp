@@ -215,6 +215,12 @@ void read_placement(const TomlTable& t, Scenario& s) {
   const bool is_shared = p.split_mode != kSplitByLayer;
   if (is_shared && !p.gpu_layers) p.gpu_layers = most;
   p.tensor_split = t.numbers("tensor_split", 0, 1e6);
+  if (p.groups.pipeline > 1) {
+    if (t.has("tensor_split"))
+      t.refuse("tensor_split", "stages of a pipeline have as many layers as vLLM gives them",
+               "leave it out");
+    p.tensor_split = layers_of_stages(s.model.layers, p.groups.pipeline);
+  }
   if (is_shared || (p.tensor_split.size() == 1 && s.rig.gpus.size() <= 1)) p.tensor_split.clear();
   if (!p.tensor_split.empty()) {
     if (p.tensor_split.size() != s.rig.gpus.size())
@@ -550,13 +556,16 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
   if (s.draft) cache_latent_values(s, s.draft->model);
   const TomlTable placement = root.table("placement");
   const SharedModel shared{s.runtime, s.model, s.settings.build_year};
-  s.placement.split_mode = share_layers(placement, shared, catalogue, s.rig, s.warnings);
+  LayerSharing sharing = share_layers(placement, shared, catalogue, s.rig, s.warnings);
+  s.placement.split_mode = std::move(sharing.split_mode);
+  s.placement.groups = sharing.groups;
   read_placement(placement, s);
   read_kv(root.table("kv"), s);
   read_settings(runtime, s);
   limit_matrix_units(s);
   read_workload(root, s);
   s.scheduler = read_server_rules(root, s.runtime, s.rig, s.settings.batch);
+  if (s.scheduler) take_stages(root, s.placement.groups, *s.scheduler);
   if (s.scheduler) take_batch(s);
   if (s.runtime.rules == RuntimeRules::kPagedServer)
     std::ranges::move(check_paged_server(root, s.runtime, s.model, s.tensors, s.kv.types),

@@ -32,6 +32,7 @@ std::string_view name(DecodeDevice device);
 struct PlacementSettings {
   std::optional<int> gpu_layers;          // nullopt: as many as fit
   std::string split_mode{kSplitByLayer};  // how several GPUs divide the model
+  GpuGroups groups;                       // how those of a paged server do
   std::vector<double> tensor_split;       // share of the GPU layers per GPU; empty: by free memory
   int cpu_moe_layers = 0;                 // leading layers whose routed experts stay in host memory
   int cpu_ffn_layers = 0;                 // the same of dense FFNs

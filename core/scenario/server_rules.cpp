@@ -106,6 +106,20 @@ std::optional<SchedulerPolicy> read_server_rules(const TomlTable& root,
   return policy;
 }
 
+void take_stages(const TomlTable& root, const GpuGroups& groups, SchedulerPolicy& policy) {
+  policy.stages = groups.pipeline;
+  const TomlTable t = root.table("scheduler");
+  if (groups.pipeline * groups.data > 1 && policy.ram_cache.value > 0)
+    t.refuse("ram_cache", "copies beside several steps at once are not forecast",
+             "leave out --ram-cache, or --pipeline-parallel and --data-parallel");
+  if (groups.pipeline == 1) return;
+  if (policy.order != StepOrder::kAdmission)
+    t.refuse("order", "of a pipeline, steps in the order of admission alone are forecast",
+             "leave it out");
+  if (policy.reserve == KvReserve::kEstimate)
+    t.refuse("reserve", "it is not forecast of a pipeline", "leave it out");
+}
+
 WeightFormats weight_formats(const RuntimeProfile& runtime) {
   return runtime.rules == RuntimeRules::kPagedServer ? WeightFormats::kServed
                                                      : WeightFormats::kGguf;

@@ -21,6 +21,9 @@ std::optional<SchedulerPolicy> read_server_rules(const TomlTable& root,
                                                  const RuntimeProfile& runtime, const Rig& rig,
                                                  TokenCount batch);
 
+/// The stages of a scenario's pipeline. Refuses what is not forecast of one.
+void take_stages(const TomlTable& root, const GpuGroups& groups, SchedulerPolicy& policy);
+
 /// Whose formats the runtime's models are in.
 WeightFormats weight_formats(const RuntimeProfile& runtime);
 /// Refuses weights in a format that only servers of safetensors read, of a runtime that is none.

@@ -88,9 +88,8 @@ std::string obstacle(const ServingMeasurement& m, const TomlDocument& given) {
   if (const std::string wanted = given_runtime(given); !wanted.empty() && runtime != wanted)
     return fmt::format("ran on {}, not on {}", runtime, wanted);
   if (m.speculative) return "speculative decoding is not forecast";
-  if (m.pipeline_parallel != 1 || m.data_parallel != 1 ||
-      std::max(1, m.gpus) != m.tensor_parallel * m.copies ||
-      (m.gpus > m.copies && has_slots(runtime)))
+  const int of_server = m.tensor_parallel * m.pipeline_parallel * m.data_parallel;
+  if (std::max(1, m.gpus) != of_server * m.copies || (of_server > 1 && has_slots(runtime)))
     return "GPUs that share requests so are not forecast";
   if (m.copies > 1 && m.concurrency.value_or(m.copies) % m.copies != 0)
     return "servers with unequal shares of the users are not forecast";
@@ -178,7 +177,10 @@ std::string settings_of(const ServingMeasurement& m, const std::string& runtime)
   if (m.flash_attention) toml += fmt::format("flash_attention = {}\n", *m.flash_attention);
   if (m.gpu_layers == 0 && m.threads.value_or(0) > 0)
     toml += fmt::format("threads = {}\n", *m.threads);
-  if (m.gpu_layers) toml += fmt::format("[placement]\ngpu_layers = {}\n", *m.gpu_layers);
+  toml += "[placement]\n";
+  if (m.gpu_layers) toml += fmt::format("gpu_layers = {}\n", *m.gpu_layers);
+  if (m.pipeline_parallel > 1) toml += fmt::format("pipeline_parallel = {}\n", m.pipeline_parallel);
+  if (m.data_parallel > 1) toml += fmt::format("data_parallel = {}\n", m.data_parallel);
   return toml;
 }
 

@@ -157,12 +157,30 @@ Seconds crossing_time(const RuntimeProfile& runtime, DeviceIndex from, DeviceInd
   return (between_gpus ? runtime.decode.gpu_crossing : runtime.decode.crossing).value;
 }
 
+namespace {
+
+// GPUs that share the layers of a stage send a part each to one of the next, where all gather the
+// parts: vllm/distributed/parallel_state.py, send_tensor_dict().
+Seconds to_next_stage(const StepContext& s, const StepOp& op) {
+  const GpuExchange& link = *s.rig.between_stages;
+  const auto& shared = s.rig.gpus[std::size_t(op.device)].shared;
+  const double gpus = shared ? shared->gpus : 1;
+  const Seconds sent = link.latency.value + op.handoff_bytes / (link.bus.value * gpus);
+  return shared ? sent + gather_time(*shared, op.handoff_bytes) : sent;
+}
+
+}  // namespace
+
 Handoff handoff_of(const StepContext& s, const StepOp& op) {
   Handoff h;
   if (op.handoffs <= 0) return h;
   const Seconds wait = crossing_time(s.runtime, op.from, op.device) * op.handoffs;
   h.wait = wait;
   if (op.handoff_bytes.value <= 0 || s.rig.unified()) return h;
+  if (s.rig.between_stages && op.from != kHost && op.device != kHost) {
+    h.wait += to_next_stage(s, op);
+    return h;
+  }
   const auto copy = [&](BytesPerSecond rate, bool& over_link) {
     const Seconds alone = op.handoff_bytes / rate;
     over_link = alone >= wait;

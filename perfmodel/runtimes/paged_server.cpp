@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include "core/runtime/window_blocks.hpp"
 
@@ -55,7 +57,7 @@ double bytes_of_block(const MemoryContext& s, const Placement& p, DeviceIndex de
 // divides its memory (vllm/v1/worker/gpu_worker.py, determine_available_memory()): a layer's input,
 // its norm's output, both products of the FFN and their product. Then the sampler's passes over the
 // logits of all sequences, in F32 (vllm/v1/sample/sampler.py).
-Bytes PagedServer::compute_buffers(const MemoryContext& s, const Placement&, DeviceIndex device,
+Bytes PagedServer::compute_buffers(const MemoryContext& s, const Placement& p, DeviceIndex device,
                                    bool works) const {
   if (!works || device == kHost || !s.scheduler) return {};
   const ModelSpec& m = s.model;
@@ -64,11 +66,14 @@ Bytes PagedServer::compute_buffers(const MemoryContext& s, const Placement&, Dev
   const double layer = rows * kElement * (2 * gpus * double(m.hidden) + 3 * widest_ffn(m));
   constexpr double kCopies = 3;  // of the logits: as they are, sorted, and their probabilities
   const double logits = kCopies * logits_bytes(m).value * double(s.scheduler->sequences);
+  if (p.head != device) return Bytes{layer};
   return Bytes{std::max(layer, gpus * logits)};  // the pool is that of the GPU with the logits
 }
 
 // The pool of each GPU, in whole blocks of all of its layers that keep all tokens. A server whose
 // pool does not hold one context does not start: what its share leaves of the memory is nobody's.
+// The stages of a pipeline have as many blocks as the one with the fewest
+// (vllm/v1/core/kv_cache_utils.py, get_kv_cache_configs()).
 void PagedServer::add_cache(const MemoryContext& s, const Placement& p, const Batch&,
                             MemoryPlan& plan) const {
   if (!s.runtime.server || !s.scheduler) return;
@@ -77,21 +82,27 @@ void PagedServer::add_cache(const MemoryContext& s, const Placement& p, const Ba
   const WindowBlocks windows = window_blocks(s.model, *s.scheduler);
   const double context = std::ceil(double(s.context) / double(block)) +
                          double(windows.of(s.context, block));  // blocks
-  for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
+  std::vector<double> bytes(plan.devices.size() - 1);
+  double fewest = std::numeric_limits<double>::infinity();
+  for (std::size_t g = 0; g < bytes.size(); ++g) {
     DeviceMemory& d = plan.devices[g];
-    const double block_bytes = bytes_of_block(s, p, DeviceIndex(g), windows);
+    const double block_bytes = bytes[g] = bytes_of_block(s, p, DeviceIndex(g), windows);
     if (block_bytes <= 0) continue;
     const double gpus = gpus_of(s, DeviceIndex(g));
     d.staging += server.outside_pool.value * gpus;
     const Bytes left = std::min(pool_of(d, *s.scheduler, server.unseen.value * gpus), d.free());
     const double blocks = std::floor(left.value / block_bytes);
     if (blocks < context) d.overhead += std::max(Bytes{}, d.free() - left);
-    d.kv += Bytes{std::max(context, blocks) * block_bytes};
+    fewest = std::min(fewest, std::max(context, blocks));
   }
+  for (std::size_t g = 0; g < bytes.size(); ++g)
+    if (bytes[g] > 0) plan.devices[g].kv += Bytes{fewest * bytes[g]};
 }
 
+// The first stage of a pipeline has the embedding, the last one the head, be it the same matrix.
 EndMatrices PagedServer::end_matrices(const StepContext& s, const Placement& p) const {
   if (p.head == kHost) return {1, kHost, kHost};
+  if (s.rig.between_stages) return {1, p.head, 0};
   return {s.tensors.head_is_embedding ? 0 : 1, p.head, p.head};
 }
 

@@ -2,7 +2,10 @@
 // What copies of a KV cache between RAM and GPUs share with the steps that are computed beside
 // them.
 
+#include <array>
+
 #include "core/base/units.hpp"
+#include "core/hardware/shared_layers.hpp"
 
 namespace rigcast::sim {
 
@@ -29,12 +32,16 @@ struct StepUse {
   Bytes exchanged;  // between GPUs, by all of them together
   Bytes streamed;   // weights to the GPU: equivalent bytes at the rate of h2d
   Bytes read;       // by the CPU: equivalent bytes at the rate of RAM
+  /// Of `time`, what the stages of a pipeline behind the first one take: a stage begins a step when
+  /// it has ended the step before, and the stage before it has ended this one.
+  std::array<Seconds, kMaxStages - 1> later_stages{};
 
   StepUse& operator+=(const StepUse& other) {
     time += other.time;
     exchanged += other.exchanged;
     streamed += other.streamed;
     read += other.read;
+    for (std::size_t i = 0; i < later_stages.size(); ++i) later_stages[i] += other.later_stages[i];
     return *this;
   }
   friend StepUse operator+(StepUse a, const StepUse& b) { return a += b; }
@@ -43,6 +50,7 @@ struct StepUse {
     use.exchanged = use.exchanged * by;
     use.streamed = use.streamed * by;
     use.read = use.read * by;
+    for (Seconds& stage : use.later_stages) stage *= by;
     return use;
   }
   friend StepUse operator-(const StepUse& a, const StepUse& b) { return a + b * -1.0; }

@@ -71,6 +71,17 @@ StepUse moved_by(const StepContext& s, const Step& step) {
   return use;
 }
 
+// What each GPU but the first one takes of the step, as a stage of a pipeline: what the stage
+// before it sends, its operations, and the sampling behind the last one. The host's work is the
+// first one's.
+void add_later_stages(const StepContext& s, const Step& step, StepUse& use) {
+  for (const StepOp& op : step.ops)
+    if (op.device > 0)
+      use.later_stages[std::size_t(op.device) - 1] += handoff_time(s, op) + time_alone(s, op);
+  const std::size_t last = s.rig.gpus.size() - 1;
+  use.later_stages[last - 1] += step.sample;
+}
+
 }  // namespace
 
 BatchTime::BatchTime(const Scenario& scenario, Placement placement, MemoryPlan memory)
@@ -123,6 +134,7 @@ StepUse BatchTime::pass(const std::vector<SequencePart>& parts) const {
   if (runtime_model(s_.runtime).samples_on_gpu()) step.logits = {};
   StepUse use = moved_by(s_, step);
   use.time = steady_period(s_, step);
+  if (s_.rig.between_stages) add_later_stages(s_, step, use);
   return use;
 }
 

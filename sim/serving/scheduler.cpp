@@ -57,8 +57,9 @@ void Scheduler::preempt_one() {
   const RequestId id = *victim;
   running_.erase(victim);
   cache_.release(id);
-  plan_.preempted.push_back({id, log_.state(id).computed});
-  log_.state(id).computed = 0;
+  RequestLog::State& state = log_.state(id);
+  plan_.preempted.push_back({id, state.begun()});
+  state.computed = state.under_way = 0;
   std::erase_if(plan_.parts, [id](const StepPlan::Part& part) { return part.request == id; });
   policy_.requeue == Requeue::kFirst ? waiting_.push_front(id) : waiting_.push_back(id);
   if (policy_.reserve == KvReserve::kEstimate) {
@@ -88,9 +89,10 @@ bool Scheduler::make_room(RequestId id, TokenCount tokens) {
 bool Scheduler::continue_running(TokenCount& left) {
   for (std::size_t i = 0; i < running_.size() && left > 0; ++i) {
     const RequestId id = running_[i];
-    const TokenCount computed = log_.state(id).computed;
-    const TokenCount tokens = std::min(log_.known(id) - computed, left);
-    if (!make_room(id, computed + tokens)) return false;
+    const TokenCount begun = log_.state(id).begun();
+    const TokenCount tokens = std::min(log_.known(id) - begun, left);
+    if (tokens <= 0) continue;  // its next token is known when a step under way has ended
+    if (!make_room(id, begun + tokens)) return false;
     add(id, tokens, left);
   }
   return plan_.preempted.empty();
@@ -157,6 +159,8 @@ void Scheduler::admit(TokenCount& left) {
   admit_loaded(left);
   while (!waiting_.empty() && left > 0 && running_.size() < policy_.sequences) {
     const RequestId id = waiting_.front();
+    // It was preempted with a step under way, whose token is kept.
+    if (log_.state(id).steps > 0) return;
     const KvCache::Found found = cache_.find(id);
     const TokenCount missing = log_.known(id) - found.all();
     const bool loads_ahead = found.in_ram > 0 && policy_.ram_load == RamLoad::kAhead;
@@ -223,6 +227,8 @@ void Scheduler::remove_ended() {
     return true;
   });
 }
+
+void Scheduler::withdraw(RequestId id) { std::erase(waiting_, id); }
 
 bool Scheduler::admits_arrivals() const {
   return waiting_.empty() && loaded_.empty() && running_.size() < policy_.sequences &&

@@ -66,6 +66,8 @@ class Scheduler {
   const StepPlan& plan();
   /// Takes those that have ended out of what runs.
   void remove_ended();
+  /// A request that waits has ended: the last token was under way when it was preempted.
+  void withdraw(RequestId id);
 
   /// True if a request that arrives may be admitted with the next step.
   [[nodiscard]] bool admits_arrivals() const;

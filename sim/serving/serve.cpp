@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <deque>
 #include <optional>
 #include <string>
 
@@ -36,6 +38,36 @@ std::string fault_of(const RequestLog& log, const KvCache& cache, const Schedule
   return {};
 }
 
+// When each stage of a pipeline has ended what it was sent.
+class StageClock {
+ public:
+  // Sends a step to the first stage. Returns when the last one will have ended it.
+  Seconds send(Seconds now, const sim::StepUse& use) {
+    Seconds first = use.time;
+    for (const Seconds later : use.later_stages) first -= later;
+    Seconds at = ends_.front() = std::max(now, ends_.front()) + first;
+    for (std::size_t i = 1; i < ends_.size(); ++i)
+      at = ends_[i] = std::max(at, ends_[i]) + use.later_stages[i - 1];
+    return at;
+  }
+
+ private:
+  std::array<Seconds, kMaxStages> ends_{};
+};
+
+// A step of a pipeline whose tokens are not known yet.
+struct StepUnderWay {
+  struct Part {
+    RequestId request;
+    TokenCount tokens;
+    bool ends;  // a token of the answer follows
+    bool is_decode;
+  };
+  std::vector<Part> parts;
+  Seconds begins, ends;
+  bool has_prompts = false;
+};
+
 class Server {
  public:
   Server(Arrivals& arrivals, const SchedulerPolicy& policy, const CacheRoom& room,
@@ -56,6 +88,8 @@ class Server {
       copy(plan);
       if (scheduler_.has_overflowed()) {
         fault_ = overflow();
+      } else if (policy_.stages > 1 && (!plan.parts.empty() || !under_way_.empty())) {
+        go_on(plan);
       } else if (!plan.parts.empty()) {
         compute(plan);
       } else if (const auto next = copies_.next_event(now_, arrivals_.next())) {
@@ -99,6 +133,7 @@ class Server {
       run_.requests.emplace_back();
       scheduled_.push_back(false);
       token_at_.emplace_back();
+      shown_.emplace_back();
       scheduler_.arrive(id);
       if (watch_) watch_->arrived(id, log_[id].arrival);
     }
@@ -113,6 +148,8 @@ class Server {
     run_.peak_blocks = std::max(run_.peak_blocks, used);
     run_.peak_running = std::max(run_.peak_running, scheduler_.running().size());
     if (scheduler_.waiting() > 0) waits() += time;
+    if (!under_way_.empty()) run_.busy += time;
+    if (std::ranges::any_of(under_way_, &StepUnderWay::has_prompts)) run_.with_prompts += time;
     now_ += time;
   }
 
@@ -178,12 +215,69 @@ class Server {
       const RequestLog::State& s = log_.state(id);
       if (tokens == 1 && s.generated > 0) {
         ++w.decodes;
-        w.decodes_cached += double(s.computed);
+        w.decodes_cached += double(s.begun());
       } else {
-        w.prompts.push_back({s.computed, tokens, s.computed + tokens == log_.known(id)});
+        w.prompts.push_back({s.begun(), tokens, s.begun() + tokens == log_.known(id)});
       }
     }
     return w;
+  }
+
+  // A pipeline's steps, as vLLM's step_with_batch_queue() has them: what can be scheduled is sent
+  // to the first stage at once, as long as no more steps are under way than there are stages. Else
+  // the server waits for the oldest one, and takes nothing that arrives meanwhile.
+  void go_on(const StepPlan& plan) {
+    if (!plan.parts.empty()) send(plan);
+    const bool has_room = under_way_.size() < std::size_t(policy_.stages);
+    if (!plan.parts.empty() && has_room && under_way_.front().ends > now_) return;
+    end_oldest();
+  }
+
+  void send(const StepPlan& plan) {
+    const StepWork work = work_of(plan);
+    StepUnderWay step{{}, now_, stages_.send(now_, time_(work)), !work.prompts.empty()};
+    for (const auto& [id, tokens] : plan.parts) {
+      RequestLog::State& s = log_.state(id);
+      s.under_way += tokens;
+      ++s.steps;
+      const bool is_decode = tokens == 1 && s.generated > 0;
+      step.parts.push_back({id, tokens, s.begun() == log_.known(id), is_decode});
+    }
+    under_way_.push_back(std::move(step));
+  }
+
+  void end_oldest() {
+    pass(under_way_.front().ends - now_);
+    const StepUnderWay step = std::move(under_way_.front());
+    under_way_.pop_front();
+    now_ = step.ends;
+    ++run_.steps;
+    for (const StepUnderWay::Part& part : step.parts) end_part(step, part);
+    scheduler_.remove_ended();
+  }
+
+  void end_part(const StepUnderWay& step, const StepUnderWay::Part& part) {
+    const RequestId id = part.request;
+    RequestLog::State& s = log_.state(id);
+    --s.steps;
+    // One that was preempted meanwhile has lost the tokens, but what was sampled is kept.
+    const bool is_lost = s.under_way == 0;
+    const Seconds last = token_at_[id];
+    if (watch_ && !is_lost)
+      watch_->computed({id, std::max(step.begins, shown_[id]), now_, part.tokens, part.is_decode});
+    shown_[id] = now_;
+    if (is_lost) {
+      run_.computed_tokens += part.tokens;
+      if (!part.ends) return;
+      take_token(id);
+    } else {
+      s.under_way -= part.tokens;
+      if (!advance(id, part.tokens)) return;
+    }
+    if (s.generated > 1) run_.gaps.add(now_ - last, 1);
+    if (!is_lost || !log_.has_ended(id)) return;
+    scheduler_.withdraw(id);
+    run_.lost_tokens -= log_.longest(id);  // nobody computes them anew
   }
 
   void compute(const StepPlan& plan) {
@@ -277,13 +371,18 @@ class Server {
     s.computed += tokens;
     run_.computed_tokens += tokens;
     if (s.computed < log_.known(id)) return false;
+    take_token(id);
+    return true;
+  }
+
+  // One more token of the answer is known.
+  void take_token(RequestId id) {
     token_at_[id] = now_;
-    if (s.generated++ == 0) run_.requests[id].first_token = now_;
-    if (!log_.has_ended(id)) return true;
+    if (log_.state(id).generated++ == 0) run_.requests[id].first_token = now_;
+    if (!log_.has_ended(id)) return;
     run_.requests[id].last_token = now_;
     if (watch_) watch_->ended(id, now_);
     arrivals_.ended(id, now_);
-    return true;
   }
 
   Arrivals& arrivals_;
@@ -294,9 +393,12 @@ class Server {
   Scheduler scheduler_;
   const bool has_ram_;
   TierCopies copies_;
-  ServingWatch* const watch_;      // nullptr: nobody
-  std::vector<bool> scheduled_;    // by request
-  std::vector<Seconds> token_at_;  // when its last token was there
+  ServingWatch* const watch_;           // nullptr: nobody
+  std::vector<bool> scheduled_;         // by request
+  std::vector<Seconds> token_at_;       // when its last token was there
+  std::vector<Seconds> shown_;          // until when `watch_` was told of a step with it
+  std::deque<StepUnderWay> under_way_;  // of a pipeline, the oldest first
+  StageClock stages_;
   Seconds now_{};
   std::optional<Error> fault_;
   ServingRun run_;
@@ -308,6 +410,13 @@ Result<ServingRun> serve(Arrivals& arrivals, const SchedulerPolicy& policy, cons
                          const StepTime& time, const RamTier& ram, ServingWatch* watch) {
   if (policy.step_tokens < 1 || policy.sequences < 1 || policy.block_tokens < 1 || room.tokens < 1)
     return bad_input("a scheduler without tokens, sequences or KV cache runs nothing");
+  if (policy.stages < 1 || policy.stages > kMaxStages)
+    return bad_input(fmt::format("a pipeline has 1 to {} stages", kMaxStages));
+  const bool takes_stages = policy.order == StepOrder::kAdmission &&
+                            policy.layout == KvLayout::kBlocks &&
+                            policy.reserve != KvReserve::kEstimate && ram.capacity.value <= 0;
+  if (policy.stages > 1 && !takes_stages)
+    return bad_input("a pipeline is simulated by the rules of vLLM, without a cache in RAM");
   return Server(arrivals, policy, room, time, ram, watch).run();
 }
 

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -61,6 +63,49 @@ Load long_enough(Load load, const SchedulerPolicy& policy) {
   return load;
 }
 
+// One engine's share of a load, and how many times as much all have. Requests go to the engine with
+// the fewest that wait and run (vllm/v1/engine/core_client.py, get_core_engine_for_request()), or
+// to one after the other: of users, an engine has as many as another, or one more.
+struct EngineShare {
+  Load load;
+  double times = 1;
+};
+EngineShare share_of_one(Load load, int engines) {
+  if (engines == 1) return {std::move(load)};
+  const auto divided = [&](auto amount) { return (amount + engines - 1) / engines; };
+  double times = engines;
+  if (load.arrival == ArrivalProcess::kBurst) {
+    times = double(load.requests) / double(divided(load.requests));
+    load.requests = divided(load.requests);
+  } else if (!load.is_open()) {
+    times = double(load.users) / double(divided(load.users));
+    load.users = divided(load.users);
+  }
+  load.rate /= engines;
+  return {std::move(load), times};
+}
+
+// The figures of all engines, of one's.
+void multiply(ServingFigures& f, double times, int engines) {
+  if (engines == 1) return;
+  for (double* figure :
+       {&f.requests_per_s, &f.output_tokens_per_s, &f.prompt_tokens_per_s, &f.waiting, &f.running})
+    *figure *= times;
+  if (f.goodput) *f.goodput *= times;
+  const auto scale = [times](auto& count) {
+    count = std::decay_t<decltype(count)>(std::llround(double(count) * times));
+  };
+  scale(f.requests);
+  scale(f.left_out);
+  scale(f.peak_running);
+  scale(f.shortened);
+  scale(f.refused);
+  scale(f.cache.preemptions);
+  scale(f.cache.recomputed_tokens);
+  f.cache.capacity *= engines;
+  f.cache.capacity_without_windows *= engines;
+}
+
 }  // namespace
 
 Result<LoadSimulation> LoadSimulation::make(const Scenario& s) {
@@ -111,8 +156,10 @@ std::size_t LoadSimulation::cache_units() const {
 Result<ServingFigures> LoadSimulation::figures(const Load& stated, MachineSpeed speed,
                                                ServingWatch* events) {
   const Scenario& s = *scenario_;
-  const Load load = long_enough(stated, *s.scheduler);
-  const auto offered = offer(load, s.workload.context);
+  const int engines = s.placement.groups.data;
+  const EngineShare share_of_load = share_of_one(stated, engines);
+  const Load load = long_enough(share_of_load.load, *s.scheduler);
+  const auto offered = offer(load, s.workload.context, engines);
   if (!offered) return offered.error();
   const Seconds reading = s.runtime.server->request.value;
   AcceptedRequests accepted(**offered, reading, watch_);
@@ -128,16 +175,19 @@ Result<ServingFigures> LoadSimulation::figures(const Load& stated, MachineSpeed 
   if (!run) return run.error();
   if (run->load.empty())
     return bad_input("no request arrives", "a longer duration, or a higher rate");
-  return figures_of({.run = *run,
-                     .cache_tokens = cache_tokens(),
-                     .whole_cache_tokens = tokens_of_short_requests(s, room_),
-                     .cache_units = cache_units(),
-                     .ram = ram_.capacity,
-                     .before_scheduling = reading,
-                     .is_open = load.is_open() && load.arrival != ArrivalProcess::kBurst,
-                     .slots = s.scheduler->layout == KvLayout::kSlots,
-                     .shortened = (*offered)->shortened(),
-                     .slo = load.slo});
+  ServingFigures figures =
+      figures_of({.run = *run,
+                  .cache_tokens = cache_tokens(),
+                  .whole_cache_tokens = tokens_of_short_requests(s, room_),
+                  .cache_units = cache_units(),
+                  .ram = ram_.capacity,
+                  .before_scheduling = reading,
+                  .is_open = load.is_open() && load.arrival != ArrivalProcess::kBurst,
+                  .slots = s.scheduler->layout == KvLayout::kSlots,
+                  .shortened = (*offered)->shortened(),
+                  .slo = load.slo});
+  multiply(figures, share_of_load.times, engines);
+  return figures;
 }
 
 Result<ServingReport> LoadSimulation::report(const Load& load, ServingWatch* events) {

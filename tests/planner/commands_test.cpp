@@ -282,6 +282,18 @@ TEST_CASE("Commands of servers with blocks have the limits of the scenario", "[p
         "--gpu-memory-utilization 0.9 --max-num-seqs 256 --max-num-batched-tokens 2048");
   CHECK(command("vllm", {{"scheduler.ram_cache", "16 GiB"}, {"scheduler.prefix_cache", "false"}})
             .ends_with("--kv-offloading-size 16 --no-enable-prefix-caching"));
+  const auto contains = [](const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+  };
+  const auto on_gpus = [](const char* gpus, fixtures::Settings more) {
+    more.emplace_back("rig.gpu", gpus);
+    return more;
+  };
+  CHECK(contains(command("vllm", on_gpus("[\"8xrtx-3090\"]", {{"placement.pipeline_parallel", "2"},
+                                                              {"placement.data_parallel", "2"}})),
+                 "--tensor-parallel-size 2 --pipeline-parallel-size 2 --data-parallel-size 2"));
+  CHECK(contains(command("sglang", on_gpus("[\"2xrtx-3090\"]", {{"placement.data_parallel", "2"}})),
+                 "bfloat16 --dp-size 2"));
   CHECK(command("sglang", {}) ==
         "python3 -m sglang.launch_server --model-path meta-llama/Llama-3.1-8B --dtype bfloat16 "
         "--context-length 8192 --mem-fraction-static 0.697 --max-running-requests 2048 "

@@ -5,6 +5,7 @@
 #include <boost/random/exponential_distribution.hpp>
 #include <boost/random/geometric_distribution.hpp>
 #include <boost/random/uniform_01.hpp>
+#include <boost/random/uniform_int_distribution.hpp>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -36,10 +37,14 @@ struct Turn {
 
 struct Session {
   std::vector<Turn> turns;
-  std::size_t next = 0;          // turn
-  std::size_t group = 0;         // of its prefix
-  TokenCount conversation = 0;   // tokens of prompts and answers so far
-  std::size_t last_request = 0;  // that was asked
+  std::size_t next = 0;         // turn
+  std::size_t group = 0;        // of its prefix
+  TokenCount conversation = 0;  // tokens of prompts and answers so far
+  struct Asked {
+    std::size_t request;
+    TokenCount conversation;  // with its answer
+  };
+  std::vector<Asked> asked;  // turns so far
 };
 
 // Draws sessions one after the other.
@@ -114,10 +119,12 @@ class Sessions {
 
 class SessionLoad : public OfferedLoad {
  public:
-  SessionLoad(const Load& load, TokenCount context)
+  SessionLoad(const Load& load, TokenCount context, int engines)
       : load_(load),
         context_(context),
         prefix_(TokenCount(load.shared_prefix_tokens.value)),
+        engines_(engines),
+        engine_(load.seed + 0xd1b54a32d192ed03),
         draws_(load),
         random_(load.seed + 0x9e3779b97f4a7c15),  // times differ from lengths
         first_of_group_(std::size_t(load.prefix_groups)) {
@@ -202,16 +209,25 @@ class SessionLoad : public OfferedLoad {
     const bool is_first = s.next == 1;
     ServedRequest r{
         at, s.conversation + turn.tokens + (is_first ? prefix_ : 0), turn.output, {}, 0};
-    if (is_first) {
-      share_prefix(s, id, r);
-      cut_to_context(r);
+    if (const std::size_t ago = turns_ago(); ago <= s.asked.size()) {
+      r.continues = s.asked[s.asked.size() - ago].request;
+      r.shared = s.asked[s.asked.size() - ago].conversation;
     } else {
-      r.continues = s.last_request;
-      r.shared = s.conversation;
+      share_prefix(s, id, r);
     }
+    if (is_first) cut_to_context(r);
     s.conversation = r.prompt + r.output;
-    s.last_request = id;
+    s.asked.push_back({id, s.conversation});
     return r;
+  }
+
+  // So many turns before this one the engine had one of the session, if it had begun.
+  std::size_t turns_ago() {
+    if (engines_ == 1) return 1;
+    boost::random::uniform_int_distribution<int> engine(1, engines_);
+    std::size_t ago = 1;
+    while (ago < kMaxTurnsAgo && engine(engine_) > 1) ++ago;
+    return ago;
   }
 
   void share_prefix(const Session& s, std::size_t id, ServedRequest& r) {
@@ -240,7 +256,11 @@ class SessionLoad : public OfferedLoad {
   }
 
   const Load load_;
+  static constexpr std::size_t kMaxTurnsAgo = 1000;
+
   TokenCount context_, prefix_;
+  const int engines_;
+  Random engine_;  // of the engines to which turns go
   Sessions draws_;
   Random random_;                        // of times at which sessions begin
   std::unique_ptr<ArrivalTimes> times_;  // of an open load
@@ -269,7 +289,28 @@ class TraceLoad : public OfferedLoad {
   std::size_t shortened_;
 };
 
-Result<std::unique_ptr<OfferedLoad>> offer_trace(const Load& load, TokenCount context) {
+// Every so manieth request, which continues the last one of those before it that is among them.
+std::vector<ServedRequest> of_one_engine(const std::vector<ServedRequest>& all, int engines) {
+  const auto n = std::size_t(engines);
+  std::vector<ServedRequest> out;
+  for (std::size_t i = 0; i < all.size(); i += n) {
+    ServedRequest r = all[i];
+    while (r.continues && *r.continues % n != 0) {
+      const ServedRequest& before = all[*r.continues];
+      r.shared = std::min(r.shared, before.shared);
+      r.continues = before.continues;
+    }
+    if (r.continues)
+      *r.continues /= n;
+    else
+      r.shared = 0;
+    out.push_back(r);
+  }
+  return out;
+}
+
+Result<std::unique_ptr<OfferedLoad>> offer_trace(const Load& load, TokenCount context,
+                                                 int engines) {
   auto trace = read_trace(load.trace);
   if (!trace) return trace.error();
   std::vector<ServedRequest>& requests = trace->requests;
@@ -282,15 +323,16 @@ Result<std::unique_ptr<OfferedLoad>> offer_trace(const Load& load, TokenCount co
   }
   if (load.duration)
     std::erase_if(requests, [&](const ServedRequest& r) { return r.arrival > *load.duration; });
+  if (engines > 1) requests = of_one_engine(requests, engines);
   return std::unique_ptr<OfferedLoad>(std::make_unique<TraceLoad>(std::move(requests), shortened));
 }
 
 }  // namespace
 
-Result<std::unique_ptr<OfferedLoad>> offer(const Load& load, TokenCount context) {
-  RIGCAST_ASSERT(context >= 2);
-  if (load.arrival == ArrivalProcess::kTrace) return offer_trace(load, context);
-  return std::unique_ptr<OfferedLoad>(std::make_unique<SessionLoad>(load, context));
+Result<std::unique_ptr<OfferedLoad>> offer(const Load& load, TokenCount context, int engines) {
+  RIGCAST_ASSERT(context >= 2 && engines >= 1);
+  if (load.arrival == ArrivalProcess::kTrace) return offer_trace(load, context, engines);
+  return std::unique_ptr<OfferedLoad>(std::make_unique<SessionLoad>(load, context, engines));
 }
 
 }  // namespace rigcast

@@ -25,7 +25,9 @@ class OfferedLoad : public Arrivals {
 /// A later turn arrives when its user has thought after the answer; its prompt is that of the turn
 /// before it, the answer, and new tokens. The first request of a group computes the shared prefix;
 /// the others continue it. `context`: tokens that prompt and answer have together at most; at
-/// least 2. Errors: those of read_trace().
-Result<std::unique_ptr<OfferedLoad>> offer(const Load& load, TokenCount context);
+/// least 2. `engines`: the load is that of one of so many, to each of which a turn of a session
+/// goes as likely, so that it finds what was said when the session was there last. Errors: those of
+/// read_trace().
+Result<std::unique_ptr<OfferedLoad>> offer(const Load& load, TokenCount context, int engines = 1);
 
 }  // namespace rigcast

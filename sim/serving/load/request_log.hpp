@@ -16,7 +16,11 @@ class RequestLog {
   /// How far a request has come.
   struct State {
     TokenCount computed = 0;   // tokens whose KV is there
+    TokenCount under_way = 0;  // tokens behind those in steps that have begun: of a pipeline alone
+    int steps = 0;             // of a pipeline, that have begun with tokens of it
     TokenCount generated = 0;  // tokens of the answer that are known
+    /// Tokens that no step has to compute any more.
+    [[nodiscard]] TokenCount begun() const { return computed + under_way; }
   };
 
   void add(const ServedRequest& request) {

@@ -84,6 +84,16 @@ TEST_CASE("A run that is not forecast says why", "[serving]") {
   CHECK(refusal(start + "vllm,Qwen3-4B,bf16,RTX 3090,2,2,closed,4" + end).empty());
   CHECK(refusal(start + "vllm,Qwen3-4B,bf16,RTX 3090,4,2,closed,4" + end) ==
         "GPUs that share requests so are not forecast");
+  // Stages and engines are counted: columns of the table that this one does not have.
+  ServingMeasurement groups = one(start + "vllm,Qwen3-4B,bf16,RTX 3090,4,1,closed,4" + end);
+  NameResolver resolver{Catalogue(RIGCAST_SOURCE_DIR)};
+  groups.pipeline_parallel = groups.data_parallel = 2;
+  const auto run = resolve_serving(groups, resolver);
+  REQUIRE(run);
+  CHECK(
+      (run->scenario->placement.groups.pipeline == 2 && run->scenario->placement.groups.data == 2));
+  groups.pipeline_parallel = 4;
+  CHECK_FALSE(resolve_serving(groups, resolver));
   CHECK(refusal(start + "llama.cpp,Qwen3-4B,gguf-q4_k_m,RTX 3090,1,1,closed,4" + end) ==
         "the number of slots is not stated");
   CHECK(refusal(start + "vllm,Qwen3-4B,bf16,RTX 3090,1,1,closed,4" + end).empty());

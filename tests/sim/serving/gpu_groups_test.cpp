@@ -1,0 +1,144 @@
+// Loads on servers whose GPUs are stages of a pipeline, or several engines.
+#include <cmath>
+
+#include "perfmodel/memory.hpp"
+#include "perfmodel/resolve_placement.hpp"
+#include "sim/serving/batch_time.hpp"
+#include "sim/serving/load/offered_load.hpp"
+#include "sim/serving/simulate_load.hpp"
+#include "tests/catch.hpp"
+#include "tests/sim/scenario_fixtures.hpp"
+
+using namespace rigcast;
+using fixtures::scenario;
+using fixtures::Settings;
+using fixtures::with;
+
+namespace {
+
+const Settings kServer = {{"workload.prompt_tokens", "500"},
+                          {"workload.output_tokens", "100"},
+                          {"load.requests", "1000"},
+                          {"runtime.name", "vllm"},
+                          {"model.quant", "BF16"}};
+
+Settings on(int gpus, const Settings& more) {
+  return with(with(kServer, {{"rig.gpu", "[\"" + std::to_string(gpus) + "xrtx-3090\"]"}}), more);
+}
+
+ServingFigures figures_of(const Settings& settings) {
+  const Scenario s = scenario(settings);
+  auto simulation = LoadSimulation::make(s);
+  REQUIRE(simulation);
+  auto figures = simulation->figures(*s.load);
+  REQUIRE(figures);
+  return *std::move(figures);
+}
+
+}  // namespace
+
+TEST_CASE("The stages of a pipeline take the time of a step together", "[serving][groups]") {
+  for (const int gpus : {2, 4}) {
+    const Scenario s =
+        scenario(on(gpus, {{"placement.pipeline_parallel", "2"}, {"load.rate", "1"}}));
+    const Placement placement = resolve_placement(s);
+    const BatchTime time(s, placement, plan_memory(s, placement, s.workload.context));
+    for (const TokenCount tokens : {1, 700}) {
+      const sim::StepUse use = time.use_of({{1000, tokens, true}, {2000, 1, true}, {500, 1, true}});
+      const Seconds second = use.later_stages[0];
+      for (std::size_t i = 1; i < use.later_stages.size(); ++i)
+        CHECK(use.later_stages[i].value == 0);
+      // Of 32 layers each has 16. The host's work is the first one's, the head the last one's.
+      CHECK(second.value > 0.4 * use.time.value);
+      CHECK(second.value < 0.6 * use.time.value);
+    }
+  }
+}
+
+TEST_CASE("Each stage has its layers, the first the embedding, the last the head",
+          "[serving][groups]") {
+  const Scenario s = scenario(on(4, {{"placement.pipeline_parallel", "4"}, {"load.rate", "1"}}));
+  const Placement placement = resolve_placement(s);
+  const MemoryPlan memory = plan_memory(s, placement, s.workload.context);
+  double layers = 0, all = 0;
+  for (const LayerWeights& layer : s.tensors.layers)
+    layers += double(layer.rest() + layer.ffn_or_experts());
+  const double end = double(s.tensors.head.bytes());
+  for (std::size_t g = 0; g < 4; ++g) {
+    const double ends = g == 0 || g == 3 ? end : 0;
+    CHECK(memory.devices[g].weights.value == Approx(layers / 4 + ends).epsilon(1e-3));
+    // As many blocks on each: those of the fullest.
+    CHECK(memory.devices[g].kv == memory.devices[0].kv);
+    CHECK(memory.devices[g].free().value >= 0);
+    all += memory.devices[g].weights.value;
+  }
+  CHECK(all == Approx(layers + 2 * end).epsilon(1e-3));
+  CHECK(memory.devices[1].free() > memory.devices[3].free());
+}
+
+TEST_CASE("A user of a pipeline has the speed of a single request", "[serving][groups]") {
+  const Settings alone = on(2, {{"placement.pipeline_parallel", "2"}, {"load.users", "1"}});
+  const ServingFigures f = figures_of(alone);
+  const ServingFigures shared = figures_of(on(2, {{"load.users", "1"}}));
+  const ServingFigures one = figures_of(on(1, {{"load.users", "1"}}));
+  // One GPU after the other computes as long as one that has all layers.
+  CHECK(f.tpot.p50 == Approx(one.tpot.p50).epsilon(0.02));
+  CHECK(f.tpot.p50 > one.tpot.p50);
+  CHECK(f.tpot.p50 > 1.3 * shared.tpot.p50);
+  CHECK(f.running ==
+        Approx(f.requests_per_s * (f.e2e.mean - f.ttft.mean + f.tpot.mean)).epsilon(0.2));
+}
+
+TEST_CASE("Two engines serve twice what one does", "[serving][groups]") {
+  const ServingFigures one = figures_of(on(1, {{"load.rate", "1.5"}, {"load.turns", "1"}}));
+  const ServingFigures two = figures_of(
+      on(2, {{"load.rate", "3"}, {"load.turns", "1"}, {"placement.data_parallel", "2"}}));
+  CHECK(two.requests_per_s == Approx(2 * one.requests_per_s).epsilon(1e-9));
+  CHECK(two.output_tokens_per_s == Approx(2 * one.output_tokens_per_s).epsilon(1e-9));
+  CHECK(two.running == Approx(2 * one.running).epsilon(1e-9));
+  CHECK(two.requests == 2 * one.requests);
+  CHECK(two.cache.capacity == 2 * one.cache.capacity);
+  CHECK(two.ttft.p50 == one.ttft.p50);
+  CHECK(two.e2e.p99 == one.e2e.p99);
+  CHECK(two.busy == one.busy);
+  // Of three users an engine has two: what all get is that of three.
+  const ServingFigures users = figures_of(on(1, {{"load.users", "2"}}));
+  const ServingFigures three =
+      figures_of(on(2, {{"load.users", "3"}, {"placement.data_parallel", "2"}}));
+  CHECK(three.tpot.p50 == users.tpot.p50);
+  CHECK(three.output_tokens_per_s == Approx(1.5 * users.output_tokens_per_s).epsilon(1e-9));
+}
+
+TEST_CASE("Turns of a session find what was said when it was there last", "[serving][groups]") {
+  Load load;
+  load.arrival = ArrivalProcess::kPoisson;
+  load.rate = 5;
+  load.requests = 20000;
+  load.turns.value = 6;
+  load.prompt_tokens.value = FixedLength{100};
+  load.output_tokens.value = FixedLength{10};
+  for (const int engines : {1, 2, 4}) {
+    auto offered = offer(load, 100'000, engines);
+    REQUIRE(offered);
+    std::vector<ServedRequest> all;
+    std::vector<int> turn;
+    int later = 0, of_last_turn = 0;
+    for (auto next = (*offered)->next(); next; next = (*offered)->next()) {
+      const std::size_t id = all.size();
+      all.push_back((*offered)->take());
+      const ServedRequest& r = all.back();
+      // A turn has 110 tokens of history for each before it.
+      const bool is_later = r.prompt > 100;
+      later += is_later ? 1 : 0;
+      if (r.continues) {
+        CHECK(r.shared == all[*r.continues].prompt + all[*r.continues].output);
+        of_last_turn += r.shared == r.prompt - 100 ? 1 : 0;
+      }
+      (*offered)->ended(id, *next);
+    }
+    REQUIRE(later > 10000);
+    // A share of 1 / n: within four standard errors.
+    const double p = 1.0 / engines;
+    CHECK(of_last_turn == Approx(later * p).margin(4 * std::sqrt(later * p * (1 - p)) + 0.5));
+  }
+}
