@@ -50,7 +50,9 @@ sim::Alternative alternative_of(const Scenario& s, const PlacementSettings& p) {
 
 // nullopt: none fits, or layers have no choice of place.
 std::optional<sim::Alternative> planned_placement(const Scenario& s) {
-  if (s.rig.gpus.empty() || s.rig.unified() || s.kv.policy == KvPolicy::kSpill) return std::nullopt;
+  if (s.rig.gpus.empty() || s.rig.unified() || s.rig.between_stages ||
+      s.kv.policy == KvPolicy::kSpill)
+    return std::nullopt;
   Scenario placed = s;
   const auto found = planner::place_layers_or_ffns(s, request_seconds);
   if (!found) return std::nullopt;

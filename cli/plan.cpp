@@ -55,7 +55,9 @@ std::string scenario_file(const TomlDocument& document, const Scenario& base,
   if (o.placement.cpu_ffn_layers > 0)
     set("placement.cpu_ffn_layers", fmt::format("{}", o.placement.cpu_ffn_layers));
   out.erase("placement.tensor_split");
-  if (!o.placement.tensor_split.empty()) set("placement.tensor_split", shares);
+  // Stages of a pipeline have the layers that their server gives them.
+  if (!o.placement.tensor_split.empty() && base.placement.groups.pipeline == 1)
+    set("placement.tensor_split", shares);
   return out.text();
 }
 

@@ -152,7 +152,7 @@ std::optional<double> watts_of(const Rig& rig) {
   double watts = 0;
   for (const GpuPart& gpu : rig.gpus) {
     if (!gpu.board_power) return std::nullopt;
-    watts += gpu.board_power->value.value;
+    watts += gpu.board_power->value.value * rig.engines;
   }
   if (rig.unified()) return watts;
   if (!rig.cpu.tdp) return std::nullopt;

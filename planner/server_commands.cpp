@@ -64,6 +64,7 @@ Words vllm_command(const Scenario& s) {
   if (groups.tensor > 1) c.add("--tensor-parallel-size", groups.tensor);
   if (groups.pipeline > 1) c.add("--pipeline-parallel-size", groups.pipeline);
   if (groups.data > 1) c.add("--data-parallel-size", groups.data);
+  if (groups.whole_experts) c.add("--enable-expert-parallel");
   c.add("--max-model-len", s.workload.context);
   c.add("--gpu-memory-utilization", fmt::format("{:g}", policy.memory_share));
   c.add("--max-num-seqs", std::int64_t(policy.sequences));

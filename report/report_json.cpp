@@ -79,7 +79,7 @@ Json model_json(const Scenario& s) {
 }
 
 Json placement_json(const Scenario& s, const Placement& placement) {
-  return {
+  Json json = {
       {"gpu_layers", placement.gpu_layers},
       {"gpu_layers_auto", !s.placement.gpu_layers.has_value()},
       {"tensor_split", json_list(s.placement.tensor_split, [](double x) { return number(x); })},
@@ -88,6 +88,14 @@ Json placement_json(const Scenario& s, const Placement& placement) {
       {"cpu_ffn_layers", s.placement.cpu_ffn_layers},
       {"decode_device", text(name(s.placement.decode_device))},
   };
+  const GpuGroups& groups = s.placement.groups;
+  if (groups.pipeline * groups.data > 1 || groups.whole_experts) {
+    json["tensor_parallel"] = groups.tensor;
+    json["pipeline_parallel"] = groups.pipeline;
+    json["data_parallel"] = groups.data;
+    json["expert_parallel"] = groups.whole_experts;
+  }
+  return json;
 }
 
 Json kv_json(const KvSettings& kv) {

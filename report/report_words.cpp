@@ -21,7 +21,9 @@ std::string without_makers(std::string_view parts) {
 
 std::string rig_name(const Rig& rig) {
   if (rig.gpus.empty()) return without_makers(rig.cpu.name);
-  return without_makers(fmt::format("{}", fmt::join(counted_names(rig.gpus), " + ")));
+  const std::string gpus =
+      without_makers(fmt::format("{}", fmt::join(counted_names(rig.gpus), " + ")));
+  return rig.engines > 1 ? fmt::format("{} engines of {}", rig.engines, gpus) : gpus;
 }
 
 std::string title_text(const Report& r) {

@@ -72,6 +72,8 @@ void ScenarioFlags::add_to(CLI::App& verb) {
       "stages of GPUs with a part of the layers each (vllm); default: 1");
   add(verb, place, "--data-parallel", "placement.data_parallel", Flag::kValue, "N",
       "engines that share the requests (vllm, sglang); default: 1");
+  add(verb, place, "--expert-parallel", "placement.expert_parallel", Flag::kOnOff, "on|off",
+      "GPUs that share a layer have whole experts each (vllm)");
   add(verb, place, "--tensor-split", "placement.tensor_split", Flag::kNumberList, "A,B",
       "share of each GPU");
   add(verb, place, "--split-mode", "placement.split_mode", Flag::kText, "MODE",

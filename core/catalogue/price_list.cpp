@@ -122,7 +122,7 @@ void add_gpus(const Rig& rig, const PriceList& list, PartsPrice& sum) {
   for (GpuPart gpu : rig.gpus) {
     const int count = gpu.shared ? gpu.shared->gpus : 1;
     if (gpu.price) gpu.price->value = gpu.price->value / double(count);
-    for (int i = 0; i < count; ++i) sum.add(of_part(gpu, list), gpu.name);
+    for (int i = 0; i < count * rig.engines; ++i) sum.add(of_part(gpu, list), gpu.name);
   }
 }
 

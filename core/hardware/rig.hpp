@@ -148,6 +148,7 @@ struct Rig {
   std::optional<Sourced<BytesPerSecond>> all_reduce_rate;
   /// From each GPU to the next where they are stages of a pipeline; nullopt: they are not.
   std::optional<GpuExchange> between_stages;
+  int engines = 1;  // alike, of one server: GPUs and links here are those of one
   OperatingSystem os = OperatingSystem::kLinux;
   Sourced<Bytes> vram_reserved;                   // on each GPU: desktop, other programs
   Sourced<Bytes> gpu_context;                     // on each GPU: what creating a context takes

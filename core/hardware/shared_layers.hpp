@@ -21,6 +21,7 @@ struct GpuExchange {
 /// of their own.
 struct GpuGroups {
   int tensor = 1, pipeline = 1, data = 1;
+  bool whole_experts = false;  // of GPUs that share a layer, each has a part of its experts
 
   [[nodiscard]] int all() const { return tensor * pipeline * data; }
 };
@@ -30,7 +31,8 @@ inline constexpr int kMaxStages = 16;
 
 struct SharedLayers {
   int gpus = 1;
-  int kv_copies = 1;  // of every token's KV, where there are more GPUs than heads of KV
+  int kv_copies = 1;           // of every token's KV, where there are more GPUs than heads of KV
+  bool whole_experts = false;  // each has a part of the experts, else a part of every expert
   GpuExchange exchange;
   double element = 2;        // bytes of an activation that is exchanged, of one token
   double batch_element = 2;  // of a prompt's batch

@@ -89,6 +89,7 @@ class Sharing {
   void merge(int gpus, const char* key, const SplitMode* mode);
   std::optional<Error> obstacle_to_groups(const GpuGroups& groups) const;
   std::optional<Error> obstacle_to_engines() const;
+  std::optional<Error> obstacle_to_whole_experts(const GpuGroups& groups) const;
   void join_stages(const char* key);
   void tell_if_assumed(const GpuExchange& exchange);
 
@@ -141,6 +142,8 @@ std::optional<Error> Sharing::obstacle_to_groups(const GpuGroups& groups) const 
     if (groups.tensor < all && gpu.id != rig_.gpus.front().id)
       return bad_input("groups of GPUs are forecast of one kind alone",
                        "a rig with such GPUs, or --runtime llama.cpp");
+  if (groups.whole_experts)
+    if (auto error = obstacle_to_whole_experts(groups)) return error;
   if (groups.data > 1)
     if (auto error = obstacle_to_engines()) return error;
   if (groups.pipeline == 1) return std::nullopt;
@@ -179,6 +182,21 @@ void Sharing::join_stages(const char* key) {
   rig_.between_stages = *exchange;
 }
 
+// Why the GPUs cannot have whole experts; nullopt: they can.
+std::optional<Error> Sharing::obstacle_to_whole_experts(const GpuGroups& groups) const {
+  const auto& moe = what_.model.moe;
+  if (!moe) return bad_input(fmt::format("{} has no experts", what_.model.name), "leave it out");
+  if (what_.runtime.id != "vllm")
+    return bad_input(fmt::format("how {} divides experts is not forecast", what_.runtime.name),
+                     "--runtime vllm, or leave it out");
+  if (groups.tensor == 1) return bad_input("one GPU has all experts of its layers", "leave it out");
+  if (moe->experts % groups.tensor != 0)
+    return bad_input(
+        fmt::format("{} experts cannot be divided among {} GPUs", moe->experts, groups.tensor),
+        "a number of GPUs that divides them");
+  return std::nullopt;
+}
+
 GpuGroups Sharing::as_server() {
   const int all = int(rig_.gpus.size());
   GpuGroups groups;
@@ -186,9 +204,11 @@ GpuGroups Sharing::as_server() {
   groups.data = int(t_.integer_or("data_parallel", 1, 1, 1024));
   const int left = std::max(1, all / (groups.pipeline * groups.data));
   groups.tensor = int(t_.integer_or("tensor_parallel", left, 1, 1024));
-  const char* key = groups.pipeline > 1 ? "pipeline_parallel"
-                    : groups.data > 1   ? "data_parallel"
-                                        : "tensor_parallel";
+  groups.whole_experts = t_.flag("expert_parallel", false);
+  const char* key = groups.whole_experts  ? "expert_parallel"
+                    : groups.pipeline > 1 ? "pipeline_parallel"
+                    : groups.data > 1     ? "data_parallel"
+                                          : "tensor_parallel";
   if (auto error = obstacle_to_groups(groups)) {
     t_.refuse(key, *error);
     return {};
@@ -196,12 +216,20 @@ GpuGroups Sharing::as_server() {
   if (groups.data > 1) {
     rig_.gpus.resize(std::size_t(all / groups.data));
     rig_.links.resize(rig_.gpus.size());
+    rig_.engines = groups.data;
     warnings_.push_back(
         fmt::format("{} engines: memory and single requests are those of one, loads those of all",
                     groups.data));
   }
+  const auto is_slowed = [](const GpuPart& gpu) { return gpu.speed_share.value < 1; };
+  if (groups.pipeline > 1 && std::ranges::any_of(rig_.gpus, is_slowed))
+    warnings_.push_back(
+        "a power limit slows stages as if none waited for another: with few requests they do, and "
+        "are faster");
   if (groups.pipeline > 1) join_stages(key);
   if (groups.tensor > 1) merge(groups.tensor, "tensor_parallel", nullptr);
+  for (GpuPart& gpu : rig_.gpus)
+    if (gpu.shared) gpu.shared->whole_experts = groups.whole_experts;
   if (groups.tensor == 1 && rig_.between_stages) tell_if_assumed(*rig_.between_stages);
   return groups;
 }
@@ -288,6 +316,9 @@ LayerSharing share_layers(const TomlTable& t, const SharedModel& what, const Cat
              fmt::format("{} computes one layer after the other, and one step at a time",
                          what.runtime.name),
              "leave it out: its GPUs have whole layers; or --runtime vllm");
+  if (!is_paged && t.has("expert_parallel"))
+    t.refuse("expert_parallel", fmt::format("{} divides no experts", what.runtime.name),
+             "leave it out, or --runtime vllm");
   if (!is_paged && t.has("data_parallel"))
     t.refuse(
         "data_parallel", fmt::format("{} is one engine", what.runtime.name),

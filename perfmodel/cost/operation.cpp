@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/hardware/expert_shares.hpp"
 #include "perfmodel/cost/cpu_cost.hpp"
 #include "perfmodel/cost/gpu_cost.hpp"
 #include "perfmodel/cost/kernel_cost.hpp"
@@ -64,12 +65,24 @@ Seconds exchange_time(const StepContext& s, DeviceIndex device, const SharedLaye
   }
 }
 
+// GPUs with whole experts wait for the one with the most of them: as if all had as much.
+OpTraffic as_on_fullest(const StepContext& s, DeviceIndex device, OpTraffic t, TokenCount tokens) {
+  const auto& shared = s.rig.gpus[std::size_t(device)].shared;
+  if (!t.routed || tokens <= 0 || !shared || !shared->whole_experts) return t;
+  const FullestShare fullest =
+      fullest_share(s.model.moe->experts, s.model.moe->experts_used, double(tokens), shared->gpus);
+  for (double& bytes : t.weight_bytes_by_format) bytes *= fullest.experts;
+  t.matmul_flops *= fullest.rows;
+  return t;
+}
+
 }  // namespace
 
 OpCost operation_cost(const StepContext& s, DeviceIndex device, const OpTraffic& t,
                       TokenCount tokens, Launches launches) {
   if (device != kHost) {
-    OpCost cost = gpu_cost(s, std::size_t(device), t, tokens, launches_of(s, launches));
+    const OpTraffic of_fullest = as_on_fullest(s, device, t, tokens);
+    OpCost cost = gpu_cost(s, std::size_t(device), of_fullest, tokens, launches_of(s, launches));
     if (const auto& shared = s.rig.gpus[std::size_t(device)].shared)
       cost.overhead += exchange_time(s, device, *shared, t, tokens, launches);
     return cost;

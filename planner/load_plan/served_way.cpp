@@ -29,6 +29,9 @@ std::string text(const ServedWay& way) {
     out += ", " + placement_text(s, placement);
   if (!s.rig.gpus.empty() && s.rig.gpus.front().shared)
     out += fmt::format(", {} GPUs share each layer", s.rig.gpus.front().shared->gpus);
+  const GpuGroups& groups = s.placement.groups;
+  if (groups.pipeline > 1) out += fmt::format(", {} stages", groups.pipeline);
+  if (groups.data > 1) out += fmt::format(", {} engines", groups.data);
   if (way.servers > 1) out += fmt::format(", a copy on each of {} GPUs", way.servers);
   return out;
 }
@@ -42,7 +45,7 @@ Rig with_one_gpu(const Rig& rig) {
 }
 
 bool takes_copies(const Rig& rig) {
-  return rig.gpus.size() > 1 && !rig.unified() &&
+  return rig.gpus.size() > 1 && !rig.unified() && !rig.between_stages &&
          std::ranges::all_of(rig.gpus,
                              [&](const GpuPart& gpu) { return gpu.id == rig.gpus.front().id; });
 }

@@ -73,6 +73,14 @@ TEST_CASE("An engine has its share of the GPUs", "[groups]") {
   CHECK(all.rig.gpus.size() == 2);
 }
 
+TEST_CASE("GPUs that share a layer may have whole experts", "[groups]") {
+  const Scenario s = made(text_of(4, "expert_parallel = true\n", "vllm", "gpt-oss-20b"));
+  CHECK(s.placement.groups.whole_experts);
+  CHECK(s.rig.gpus.front().shared->whole_experts);
+  const Scenario parts = made(text_of(4, "", "vllm", "gpt-oss-20b"));
+  CHECK_FALSE(parts.rig.gpus.front().shared->whole_experts);
+}
+
 TEST_CASE("Groups that nobody has, or that are not forecast, are refused with the reason",
           "[groups]") {
   const auto refusal = [](int gpus, const std::string& placement,
@@ -91,6 +99,10 @@ TEST_CASE("Groups that nobody has, or that are not forecast, are refused with th
   CHECK(contains(refusal(2, "pipeline_parallel = 2\n", "vllm", "llama-3.1-8b",
                          "[scheduler]\nram_cache = '8 GiB'\n"),
                  "several steps at once"));
+  CHECK(contains(refusal(2, "expert_parallel = true\n"), "has no experts"));
+  CHECK(contains(refusal(1, "expert_parallel = true\n", "vllm", "gpt-oss-20b"), "one GPU has all"));
+  CHECK(contains(refusal(2, "expert_parallel = true\n", "sglang", "gpt-oss-20b"), "experts"));
+  CHECK(refusal(2, "expert_parallel = true\n", "vllm", "gpt-oss-20b").empty());
   // What to do instead of three GPUs that cannot divide the heads.
   CHECK(contains(refusal(3, ""), "--pipeline-parallel 3"));
   CHECK(refusal(3, "pipeline_parallel = 3\n").empty());

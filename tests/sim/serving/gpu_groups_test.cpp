@@ -89,6 +89,19 @@ TEST_CASE("A user of a pipeline has the speed of a single request", "[serving][g
         Approx(f.requests_per_s * (f.e2e.mean - f.ttft.mean + f.tpot.mean)).epsilon(0.2));
 }
 
+TEST_CASE("GPUs with whole experts wait for the fullest", "[serving][groups]") {
+  const auto tpot = [](const char* users, const char* whole) {
+    return figures_of(on(4, {{"model.name", "qwen3-30b-a3b"},
+                             {"load.users", users},
+                             {"placement.expert_parallel", whole}}))
+        .tpot.p50;
+  };
+  const double few = tpot("1", "true") / tpot("1", "false");
+  const double many = tpot("64", "true") / tpot("64", "false");
+  CHECK((few > 1.02 && few < 2));
+  CHECK((many >= 1 && many < few));
+}
+
 TEST_CASE("Two engines serve twice what one does", "[serving][groups]") {
   const ServingFigures one = figures_of(on(1, {{"load.rate", "1.5"}, {"load.turns", "1"}}));
   const ServingFigures two = figures_of(
