@@ -89,7 +89,7 @@ class Server {
       if (scheduler_.has_overflowed()) {
         fault_ = overflow();
       } else if (policy_.stages > 1 && (!plan.parts.empty() || !under_way_.empty())) {
-        go_on(plan);
+        advance_pipeline(plan);
       } else if (!plan.parts.empty()) {
         compute(plan);
       } else if (const auto next = copies_.next_event(now_, arrivals_.next())) {
@@ -226,7 +226,7 @@ class Server {
   // A pipeline's steps, as vLLM's step_with_batch_queue() has them: what can be scheduled is sent
   // to the first stage at once, as long as no more steps are under way than there are stages. Else
   // the server waits for the oldest one, and takes nothing that arrives meanwhile.
-  void go_on(const StepPlan& plan) {
+  void advance_pipeline(const StepPlan& plan) {
     if (!plan.parts.empty()) send(plan);
     const bool has_room = under_way_.size() < std::size_t(policy_.stages);
     if (!plan.parts.empty() && has_room && under_way_.front().ends > now_) return;

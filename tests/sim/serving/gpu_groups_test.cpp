@@ -92,6 +92,7 @@ TEST_CASE("A user of a pipeline has the speed of a single request", "[serving][g
 TEST_CASE("GPUs with whole experts wait for the fullest", "[serving][groups]") {
   const auto tpot = [](const char* users, const char* whole) {
     return figures_of(on(4, {{"model.name", "qwen3-30b-a3b"},
+                             {"placement.gpu_layers", "99"},
                              {"load.users", users},
                              {"placement.expert_parallel", whole}}))
         .tpot.p50;
