@@ -1,6 +1,7 @@
 #include "sim/serving/cache/block_cache.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace rigcast {
 namespace {
@@ -37,46 +38,56 @@ TokenCount BlockCache::longest_sequence() const {
 
 KvCache::Found BlockCache::find(RequestId id) {
   hits_.clear();
+  hit_count_ = 0;
   if (!shares_) return {};
   const auto full = std::uint32_t((log_.known(id) - 1) / block_);
-  std::uint32_t index = 0;
-  for (; index < full; ++index) {
-    const auto block = pool_.find(content(id, index));
-    if (!block) break;
-    hits_.push_back(*block);
+  std::uint32_t here = 0;
+  for (bool all = true; all && here < full;) {
+    BlockRun run = run_of(id, here, full);
+    const std::uint32_t until = pool_.held_until(run);
+    all = until == run.end;
+    run.end = here = until;
+    if (run.size() > 0) hits_.push_back(run);
   }
-  const std::uint32_t here = index;
-  while (index < full && ram_.holds(content(id, index))) ++index;
-  const TokenCount in_ram = TokenCount(index - here) * block_;
-  return {TokenCount(here) * block_, in_ram < min_from_ram_ ? 0 : in_ram};
+  hit_count_ = here;
+  std::uint32_t in_ram = here;
+  for (bool all = true; all && in_ram < full;) {
+    const BlockRun run = run_of(id, in_ram, full);
+    in_ram = ram_.held_until(run);
+    all = in_ram == run.end;
+  }
+  const TokenCount from_ram = TokenCount(in_ram - here) * block_;
+  return {TokenCount(here) * block_, from_ram < min_from_ram_ ? 0 : from_ram};
 }
 
 bool BlockCache::has_room(TokenCount tokens, std::size_t of_others) const {
   // Blocks that nobody uses any more but that hold what was found are free as yet.
-  const auto unused = std::size_t(
-      std::ranges::count_if(hits_, [&](BlockId block) { return pool_.is_free(block); }));
-  const std::size_t wanted = lacking(blocks_for(tokens), hits_.size()) + window_blocks_for(tokens);
+  std::size_t unused = 0;
+  for (const BlockRun& run : hits_) unused += pool_.unused(run);
+  const std::size_t wanted = lacking(blocks_for(tokens), hit_count_) + window_blocks_for(tokens);
   return wanted + unused + of_others <= pool_.free();
 }
 
 void BlockCache::admit(RequestId id) {
-  if (id >= blocks_.size()) blocks_.resize(std::max(std::size_t(id) + 1, log_.size()));
-  if (id >= held_.size()) held_.resize(blocks_.size());
-  if (id >= windows_.size()) windows_.resize(blocks_.size());
-  for (const BlockId block : hits_) pool_.share(block);
-  blocks_[id] = hits_;
-  held_[id] = TokenCount(hits_.size());
+  if (id >= own_.size()) own_.resize(std::max(std::size_t(id) + 1, log_.size()));
+  Own own;
+  own.taken = hit_count_;
+  own.stated = std::uint32_t(hit_count_);
+  for (const BlockRun& run : hits_) {
+    pool_.share(run);
+    own.parts.push_back({run, true});
+  }
+  own_[id] = std::move(own);
 }
 
 void BlockCache::reserve(RequestId id, TokenCount tokens) {
-  take_until(blocks_[id], blocks_for(tokens));
-  take_until(windows_[id], window_blocks_for(tokens));
+  take_until(own_[id].taken, blocks_for(tokens));
+  take_until(own_[id].windows, window_blocks_for(tokens));
 }
 
 bool BlockCache::grow(RequestId id, TokenCount tokens) {
   if (units_lacking(id, tokens) > pool_.free()) return false;
-  take_until(blocks_[id], blocks_for(tokens));
-  take_until(windows_[id], window_blocks_for(tokens));
+  reserve(id, tokens);
   hold(id, in_step_ ? tokens : log_.state(id).computed);
   return true;
 }
@@ -89,10 +100,19 @@ bool BlockCache::can_grow(const std::vector<RequestId>& ids, TokenCount more) co
 
 void BlockCache::release(RequestId id) {
   if (!in_step_) hold(id, log_.state(id).computed);
-  pool_.release(windows_[id]);
-  windows_[id].clear();
-  pool_.release(blocks_[id]);
-  blocks_[id].clear();
+  release_blocks(own_[id]);
+  own_[id] = {};
+}
+
+// The last ones first.
+void BlockCache::release_blocks(const Own& own) {
+  pool_.release(own.windows);
+  pool_.release(own.taken - own.stated);
+  for (auto part = own.parts.rbegin(); part != own.parts.rend(); ++part)
+    if (part->findable)
+      pool_.release(part->blocks);
+    else
+      pool_.release(part->blocks.size());
 }
 
 KvCache::Copies BlockCache::take_copies() {
@@ -106,11 +126,18 @@ KvCache::Copies BlockCache::take_copies() {
 // allocate_slots(). Other servers offer them when the step has ended.
 void BlockCache::hold(RequestId id, TokenCount tokens) {
   if (!shares_) return;
-  TokenCount& held = held_[id];
-  for (; (held + 1) * block_ <= tokens; ++held) {
-    const BlockContent own = content(id, std::uint32_t(held));
-    pool_.hold(blocks_[id][std::size_t(held)], own);
-    if (ram_.store(own)) ++stored_;
+  Own& own = own_[id];
+  const auto full = std::uint32_t(tokens / block_);
+  while (own.stated < full) {
+    BlockRun run = run_of(id, own.stated, full);
+    const KvBlocks::Stated stated = pool_.hold(run);
+    own.stated = run.end = stated.end;
+    stored_ += ram_.store(run);
+    Part* last = own.parts.empty() ? nullptr : &own.parts.back();
+    if (last != nullptr && last->findable == stated.by_these && last->blocks.request == run.request)
+      last->blocks.end = run.end;
+    else
+      own.parts.push_back({run, stated.by_these});
   }
 }
 

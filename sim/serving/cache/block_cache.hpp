@@ -8,8 +8,10 @@
 // taken to be there whenever the other layers have it.
 
 #include <algorithm>
+#include <cstdint>
 #include <vector>
 
+#include "sim/serving/cache/kv_blocks.hpp"
 #include "sim/serving/cache/kv_cache.hpp"
 #include "sim/serving/cache/ram_blocks.hpp"
 
@@ -29,8 +31,8 @@ class BlockCache : public KvCache {
     return blocks_for(tokens) + window_blocks_for(tokens);
   }
   [[nodiscard]] std::size_t units_lacking(RequestId id, TokenCount tokens) const override {
-    return lacking(blocks_for(tokens), blocks_[id].size()) +
-           lacking(window_blocks_for(tokens), windows_[id].size());
+    return lacking(blocks_for(tokens), own_[id].taken) +
+           lacking(window_blocks_for(tokens), own_[id].windows);
   }
   [[nodiscard]] bool has_room(TokenCount tokens, std::size_t of_others) const override;
   void admit(RequestId id) override;
@@ -42,7 +44,21 @@ class BlockCache : public KvCache {
   Copies take_copies() override;
 
  private:
+  // Blocks of which it is known whether others hold the same.
+  struct Part {
+    BlockRun blocks;
+    bool findable;  // false: others do, and these are found by nobody
+  };
+  // What a request has.
+  struct Own {
+    std::size_t taken = 0,
+                windows = 0;   // blocks: of layers that keep all tokens, and of the others
+    std::uint32_t stated = 0;  // first ones of the former, which are in `parts`
+    std::vector<Part> parts;
+  };
+
   void hold(RequestId id, TokenCount tokens);
+  void release_blocks(const Own& own);
   [[nodiscard]] std::size_t blocks_for(TokenCount tokens) const {
     return std::size_t((tokens + block_ - 1) / block_);
   }
@@ -52,12 +68,17 @@ class BlockCache : public KvCache {
   static std::size_t lacking(std::size_t wanted, std::size_t own) {
     return wanted - std::min(wanted, own);
   }
-  void take_until(std::vector<BlockId>& own, std::size_t wanted) {
-    while (own.size() < wanted) own.push_back(pool_.take());
+  void take_until(std::size_t& own, std::size_t wanted) {
+    if (own >= wanted) return;
+    pool_.take(wanted - own);
+    own = wanted;
   }
-  // Prompts that begin alike name the same request's blocks.
-  [[nodiscard]] BlockContent content(RequestId id, std::uint32_t index) const {
-    return {log_.owner(id, TokenCount(index + 1) * block_), index};
+  // The request's blocks from `begin` up to `end`, or as many as hold tokens of the same owner: of
+  // prompts that begin alike, the first one's.
+  [[nodiscard]] BlockRun run_of(RequestId id, std::uint32_t begin, std::uint32_t end) const {
+    const auto owned =
+        log_.owner_until(id, TokenCount(begin + 1) * block_, TokenCount(end) * block_);
+    return {owned.owner, begin, std::uint32_t(owned.until / block_)};
   }
 
   const TokenCount block_;
@@ -68,11 +89,10 @@ class BlockCache : public KvCache {
   const RequestLog& log_;
   const Bytes block_bytes_;  // 0: there is no second tier
   RamBlocks ram_;
-  std::size_t stored_ = 0;                     // blocks, since they were last asked for
-  std::vector<std::vector<BlockId>> blocks_;   // by request, of layers that keep all tokens
-  std::vector<std::vector<BlockId>> windows_;  // by request, of the others
-  std::vector<TokenCount> held_;               // of these, whose content is stated
-  std::vector<BlockId> hits_;                  // of what was looked for last
+  std::size_t stored_ = 0;      // blocks, since they were last asked for
+  std::vector<Own> own_;        // by request
+  std::vector<BlockRun> hits_;  // of what was looked for last
+  std::size_t hit_count_ = 0;
 };
 
 }  // namespace rigcast

@@ -1,11 +1,12 @@
 #pragma once
 // Blocks of a KV cache that RAM holds beside or after it: what was used the longest ago goes first.
 
+#include <cstddef>
 #include <cstdint>
 #include <list>
-#include <unordered_map>
+#include <map>
 
-#include "sim/serving/cache/kv_blocks.hpp"
+#include "sim/serving/cache/block_run.hpp"
 
 namespace rigcast {
 
@@ -13,15 +14,30 @@ class RamBlocks {
  public:
   explicit RamBlocks(std::size_t count) : count_(count) {}
 
-  [[nodiscard]] bool holds(BlockContent content) const { return held_.contains(key(content)); }
-  /// Keeps a block. False: it is there already, and counts as used now.
-  bool store(BlockContent content);
-  [[nodiscard]] std::size_t size() const { return held_.size(); }
+  /// Up to where RAM has these one after the other.
+  [[nodiscard]] std::uint32_t held_until(const BlockRun& wanted) const {
+    return rigcast::held_until(held_, wanted);
+  }
+  /// Keeps blocks, the first one first. Returns how many were not there already; the others count
+  /// as used now.
+  std::size_t store(BlockRun blocks);
+  [[nodiscard]] std::size_t size() const { return size_; }
 
  private:
+  using Order = std::list<std::uint64_t>;  // keys of first blocks
+  struct Held {
+    std::uint32_t end = 0;
+    Order::iterator place;
+  };
+  using HeldRuns = std::map<std::uint64_t, Held>;  // by the key of their first block
+  std::uint32_t make_room(std::uint32_t blocks);
+  void remove(HeldRuns::iterator run, std::uint32_t begin, std::uint32_t end);
+  void append(const BlockRun& blocks);
+
   const std::size_t count_;
-  std::list<std::uint64_t> order_;  // the one used the longest ago first
-  std::unordered_map<std::uint64_t, std::list<std::uint64_t>::iterator> held_;
+  std::size_t size_ = 0;
+  Order order_;  // the one used the longest ago first
+  HeldRuns held_;
 };
 
 }  // namespace rigcast

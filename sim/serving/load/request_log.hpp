@@ -1,6 +1,7 @@
 #pragma once
 // All requests that have arrived at a server, and how far each has come.
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -50,6 +51,18 @@ class RequestLog {
     while (requests_[id].continues && tokens <= requests_[id].shared)
       id = RequestId(*requests_[id].continues);
     return id;
+  }
+  struct Owned {
+    RequestId owner;
+    TokenCount until;
+  };
+  /// That request, and up to how many tokens, at most so many, it is the same.
+  [[nodiscard]] Owned owner_until(RequestId id, TokenCount tokens, TokenCount at_most) const {
+    while (requests_[id].continues && tokens <= requests_[id].shared) {
+      at_most = std::min(at_most, requests_[id].shared);
+      id = RequestId(*requests_[id].continues);
+    }
+    return {id, at_most};
   }
   /// Tokens with which both requests begin.
   [[nodiscard]] TokenCount common_prefix(RequestId a, RequestId b) const;

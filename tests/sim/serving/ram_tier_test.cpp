@@ -222,15 +222,16 @@ TEST_CASE("States in RAM replace their beginnings; the oldest goes first", "[ser
 }
 
 TEST_CASE("Blocks in RAM that were used the longest ago go first", "[serving][ram]") {
+  const auto block = [](std::uint32_t request) { return BlockRun{request, 0, 1}; };
   RamBlocks ram(2);
-  CHECK(ram.store({1, 0}));
-  CHECK(ram.store({2, 0}));
-  CHECK_FALSE(ram.store({1, 0}));
-  CHECK(ram.store({3, 0}));
-  CHECK(ram.holds({1, 0}));
-  CHECK_FALSE(ram.holds({2, 0}));
+  CHECK(ram.store(block(1)) == 1);
+  CHECK(ram.store(block(2)) == 1);
+  CHECK(ram.store(block(1)) == 0);
+  CHECK(ram.store(block(3)) == 1);
+  CHECK(ram.held_until(block(1)) == 1);
+  CHECK(ram.held_until(block(2)) == 0);
   CHECK(ram.size() == 2);
-  CHECK_FALSE(RamBlocks(0).store({1, 0}));
+  CHECK(RamBlocks(0).store(block(1)) == 0);
 }
 
 TEST_CASE("Slots that share one cache use what others leave", "[serving][ram]") {
