@@ -13,6 +13,7 @@
 #include "cli/verbs.hpp"
 #include "core/scenario/scenario.hpp"
 #include "core/text/unit_text.hpp"
+#include "planner/capacity/capacity_csv.hpp"
 #include "planner/capacity/capacity_json.hpp"
 #include "planner/capacity/capacity_text.hpp"
 #include "planner/commands.hpp"
@@ -158,9 +159,12 @@ int capacity_verb(const Options& o, const Catalogue& catalogue) {
       scenario->runtime.rules == RuntimeRules::kPagedServer
           ? paged_text(*scenario)
           : planner::shell_text(planner::llama_server_command(*scenario, simulation->placement()));
-  const std::string text = o.output.format == Format::kJson
-                               ? to_json(report)
-                               : to_text(report, {wants_colour(o.output), 100});
+  std::string text;
+  switch (o.output.format) {
+    case Format::kJson: text = to_json(report); break;
+    case Format::kCsv: text = planner::to_csv(report); break;
+    case Format::kText: text = to_text(report, {wants_colour(o.output), 100}); break;
+  }
   if (auto error = emit(o.output, text)) return fail(*error);
   return report.capacity.most > 0 ? kDone : kAnswerIsNo;
 }
@@ -172,7 +176,7 @@ void add_capacity(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "capacity", "How many users does this machine serve, and what limits them?");
   auto o = std::make_shared<Options>();
   o->flags.add_to(*verb);
-  o->output.add_to(*verb, {Format::kText, Format::kJson});
+  o->output.add_to(*verb);
   o->machines.add_to(*verb, "Machines");
   verb->add_flag("--no-advice", o->no_advice, "do not simulate alternatives")->group("Output");
   verb->footer(

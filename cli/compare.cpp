@@ -223,17 +223,11 @@ bool has_load(const TomlDocument& document) {
 int compare_load(const Options& o, std::vector<NamedRig>& rigs,
                  const std::vector<std::string>& models, const PriceList& prices,
                  const Catalogue& catalogue) {
-  if (o.what() == Comparison::What::kUpgrades)
-    return fail(bad_input("new parts of a rig are compared for one request",
-                          "--rigs A,B or --gpus A,B, or no --users, --load and --slo"));
-  if (models.size() > 1)
-    return fail(bad_input("a load is compared for one model", "--model with a single one"));
-  for (NamedRig& rig : rigs)  // of a list with one element
-    if (!models.front().empty())
-      rig.document.set("model.name", toml_text(models.front()), "--model");
+  // What runs is in memory: a faster disk serves nobody more.
+  std::erase_if(rigs, [](const NamedRig& rig) { return rig.new_ssd.has_value(); });
   const auto budget = o.budget > 0 ? std::optional(o.budget) : std::nullopt;
-  return compare_for_load({std::move(rigs), o.what(), prices, budget}, o.constraints, o.output,
-                          catalogue);
+  return compare_for_load({std::move(rigs), o.what(), prices, budget, models}, o.constraints,
+                          o.output, catalogue);
 }
 
 int compare_verb(Options& o, const Catalogue& catalogue) {
@@ -294,7 +288,8 @@ void add_compare(CLI::App& app, const OpenCatalogue& open, Run& run) {
       ->group(kGroup);
   verb->footer(
       "--model takes several, A,B. Without --gpus and --rigs: which new part helps the rig most;\n"
-      "without a rig, too: the GPUs within --budget. Each machine runs the fastest plan that "
+      "with --users, which one lets it serve them; without a rig, too: the GPUs within --budget. "
+      "Each machine runs the fastest plan that "
       "loses\n"
       "no more than Q4_K_M with a Q8_0 cache (--max-loss, --quant). Prices: a list with dates "
       "that\n"

@@ -10,6 +10,7 @@
 #include "cli/load/load_tools.hpp"
 #include "planner/load_plan/load_plan_text.hpp"
 #include "planner/load_plan/rig_loads.hpp"
+#include "planner/load_plan/rig_loads_csv.hpp"
 #include "planner/load_plan/rig_loads_json.hpp"
 #include "report/serving/serving_text.hpp"
 #include "report/terminal/progress_line.hpp"
@@ -29,15 +30,18 @@ class RigsOfLoad {
   RigsOfLoad(const LoadsToCompare& compared, bool has_amount, const Catalogue& catalogue)
       : compared_(compared), has_amount_(has_amount), catalogue_(catalogue) {}
 
-  Result<RigLoads> with(const FindWay& find_way) {
+  Result<RigLoads> with(const std::string& model, const FindWay& find_way) {
     RigLoads out;
-    out.gpus_alone = compared_.what == planner::Comparison::What::kGpus;
+    out.what = compared_.what;
     out.budget = compared_.budget;
     ProgressLine progress;
     for (const NamedRig& named : compared_.rigs) {
       progress.show(
           fmt::format("{} of {} rigs: {}", out.rigs.size() + 1, compared_.rigs.size(), named.name));
-      auto rig = one(named, out, find_way);
+      TomlDocument document = named.document.clone();
+      if (!model.empty()) document.set("model.name", toml_text(model), "--model");
+      auto rig = one(named, document, out, find_way);
+      if (!rig && out.upgrades() && !out.rigs.empty()) continue;  // it does not go with the others
       if (!rig) return of_rig(named, rig.error());
       out.rigs.push_back(*std::move(rig));
     }
@@ -51,13 +55,14 @@ class RigsOfLoad {
     return error;
   }
 
-  Result<RigLoad> one(const NamedRig& named, RigLoads& out, const FindWay& find_way) {
-    const auto scenario = make_scenario(named.document, catalogue_);
+  Result<RigLoad> one(const NamedRig& named, const TomlDocument& document, RigLoads& out,
+                      const FindWay& find_way) {
+    const auto scenario = make_scenario(document, catalogue_);
     if (!scenario) return scenario.error();
     const Scenario& s = *scenario;
     if (!s.load) return bad_input("no load to compare for", "for example --load chat --users 40");
     if (has_amount_)
-      if (const auto error = check_amount(named.document, *s.load)) return *error;
+      if (const auto error = check_amount(document, *s.load)) return *error;
     if (const auto error = planner::check_capacity(*s.load)) return *error;
     out.model = s.model.name;
     out.load = text(*s.load);
@@ -68,7 +73,7 @@ class RigsOfLoad {
     rig.name = named.name;
     rig.price = price_of(named, s.rig, compared_.what, compared_.prices);
     rig.watts = planner::watts_of(s.rig);
-    if (const auto error = find_way(named.document, s, rig)) {
+    if (const auto error = find_way(document, s, rig)) {
       if (error->kind != ErrorKind::kDoesNotFit) return *error;
       rig.why_not = error->message;
     }
@@ -137,14 +142,27 @@ std::optional<Error> find_best(const TomlDocument& document, const Scenario& s,
   return std::nullopt;
 }
 
-int shown(RigLoads& loads, const std::vector<std::string>& notes, const OutputOptions& output) {
-  planner::rank(loads);
-  const std::string text = output.format == Format::kJson
-                               ? to_json(loads)
-                               : to_text(loads, notes, {wants_colour(output), 100});
+// True if a machine serves it; of an upgraded one, with the new part or as it is.
+bool is_answered(const RigLoads& loads) {
+  return std::ranges::any_of(loads.rigs,
+                             [&](const RigLoad& rig) { return planner::qualifies(loads, rig); });
+}
+
+int shown(std::vector<RigLoads>& models, const std::vector<std::string>& notes,
+          const OutputOptions& output) {
+  for (RigLoads& loads : models) planner::rank(loads);
+  std::string text;
+  switch (output.format) {
+    case Format::kJson: text = to_json(models); break;
+    case Format::kCsv: text = planner::to_csv(models); break;
+    case Format::kText: text = to_text(models, notes, {wants_colour(output), 100}); break;
+  }
   if (auto error = emit(output, text)) return fail(*error);
-  const bool is_yes = !loads.rigs.empty() && planner::qualifies(loads, loads.rigs.front());
-  return is_yes ? kDone : kAnswerIsNo;
+  return std::ranges::all_of(models, is_answered) ? kDone : kAnswerIsNo;
+}
+
+std::vector<std::string> models_of(const LoadsToCompare& compared) {
+  return compared.models.empty() ? std::vector<std::string>{""} : compared.models;
 }
 
 }  // namespace
@@ -152,30 +170,38 @@ int shown(RigLoads& loads, const std::vector<std::string>& notes, const OutputOp
 int compare_for_load(const LoadsToCompare& compared, const ConstraintFlags& constraints,
                      const OutputOptions& output, const Catalogue& catalogue) {
   if (const auto error = check_outputs({output.file})) return fail(*error);
-  if (output.format == Format::kCsv)
-    return fail(bad_input("a comparison for a load has no CSV", "--format json"));
   if (const auto error = check_constraints(constraints)) return fail(*error);
   const auto asked = constraints.constraints();
   if (!asked) return fail(asked.error());
   const auto quality = read_quality(catalogue);
   if (!quality) return fail(quality.error());
   RigsOfLoad rigs(compared, true, catalogue);
-  std::optional<double> max_loss;
-  auto loads = rigs.with([&](const TomlDocument& document, const Scenario& s, RigLoad& rig) {
-    return find_best(document, s, asked->max_loss, *quality, catalogue, rig, max_loss);
-  });
-  if (!loads) return fail(loads.error());
-  loads->max_loss = max_loss;
-  return shown(*loads, rigs.notes(), output);
+  std::vector<RigLoads> out;
+  for (const std::string& model : models_of(compared)) {
+    std::optional<double> max_loss;
+    auto loads =
+        rigs.with(model, [&](const TomlDocument& document, const Scenario& s, RigLoad& rig) {
+          return find_best(document, s, asked->max_loss, *quality, catalogue, rig, max_loss);
+        });
+    if (!loads) return fail(loads.error());
+    loads->max_loss = max_loss;
+    out.push_back(*std::move(loads));
+  }
+  return shown(out, rigs.notes(), output);
 }
 
 int capacities_of(const LoadsToCompare& compared, const OutputOptions& output,
                   const Catalogue& catalogue) {
   RigsOfLoad rigs(compared, false, catalogue);
-  auto loads = rigs.with(
-      [&](const TomlDocument&, const Scenario& s, RigLoad& rig) { return find_stated(s, rig); });
-  if (!loads) return fail(loads.error());
-  return shown(*loads, rigs.notes(), output);
+  std::vector<RigLoads> out;
+  for (const std::string& model : models_of(compared)) {
+    auto loads = rigs.with(model, [&](const TomlDocument&, const Scenario& s, RigLoad& rig) {
+      return find_stated(s, rig);
+    });
+    if (!loads) return fail(loads.error());
+    out.push_back(*std::move(loads));
+  }
+  return shown(out, rigs.notes(), output);
 }
 
 }  // namespace rigcast::cli

@@ -13,9 +13,10 @@ namespace rigcast::cli {
 
 struct LoadsToCompare {
   std::vector<NamedRig> rigs;
-  planner::Comparison::What what;  // not kUpgrades
+  planner::Comparison::What what;
   PriceList prices;
-  std::optional<double> budget{};  // USD
+  std::optional<double> budget{};     // USD
+  std::vector<std::string> models{};  // empty: the one of the documents
 };
 
 /// `rigcast compare` with a load: each machine with the way that serves most, and how many of them

@@ -6,6 +6,7 @@
 #include "core/catalogue/price_list.hpp"
 #include "planner/compare.hpp"
 #include "planner/load_plan/load_plan_text.hpp"
+#include "planner/load_plan/rig_loads_csv.hpp"
 #include "planner/load_plan/rig_loads_json.hpp"
 #include "planner/server_commands.hpp"
 #include "report/terminal/progress_line.hpp"
@@ -13,10 +14,7 @@
 namespace rigcast::cli {
 namespace {
 
-std::optional<Error> check_program(const std::string& program, const Scenario& s,
-                                   const OutputOptions& output) {
-  if (output.format == Format::kCsv)
-    return bad_input("a plan for a load has no CSV", "--format json");
+std::optional<Error> check_program(const std::string& program, const Scenario& s) {
   if (program.empty()) return std::nullopt;
   const bool is_paged = s.runtime.rules == RuntimeRules::kPagedServer;
   const std::string known = is_paged ? s.runtime.id : "llama.cpp";
@@ -33,7 +31,7 @@ int plan_for_load(const TomlDocument& document, const Scenario& s,
   if (const auto error = check_outputs({output.file})) return fail(*error);
   if (const auto error = check_constraints(constraints)) return fail(*error);
   if (const auto error = check_amount(document, *s.load)) return fail(*error);
-  if (const auto error = check_program(program, s, output)) return fail(*error);
+  if (const auto error = check_program(program, s)) return fail(*error);
   const auto asked = constraints.constraints();
   if (!asked) return fail(asked.error());
   const auto quality = read_quality(catalogue);
@@ -67,6 +65,8 @@ int plan_for_load(const TomlDocument& document, const Scenario& s,
     text = planner::command_of(best.way) + "\n";
   else if (output.format == Format::kJson)
     text = to_json(s, *plan, price);
+  else if (output.format == Format::kCsv)
+    text = planner::to_csv(*plan, price);
   else
     text =
         to_text(s, *plan, price, !names_rig, planner::watts_of(s.rig), {wants_colour(output), 100});

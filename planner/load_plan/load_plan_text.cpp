@@ -176,37 +176,61 @@ constexpr std::size_t kNameWidth = 19, kWayWidth = 24, kLimitWidth = 20;
 
 class RigTable : TextScreen {
  public:
-  RigTable(const RigLoads& loads, const std::vector<std::string>& notes, TextStyle style)
-      : TextScreen(style), l_(loads), notes_(notes), amount_(loads.in_users) {}
+  RigTable(const std::vector<RigLoads>& models, const std::vector<std::string>& notes,
+           TextStyle style)
+      : TextScreen(style),
+        models_(models),
+        l_(models.front()),
+        notes_(notes),
+        amount_(l_.in_users) {}
 
   std::string text() {
-    line(paint_.bold(
-        l_.amount ? fmt::format("{} for {}", printable(l_.model), amount_.with_unit(*l_.amount))
-                  : printable(l_.model)));
+    const bool is_one = models_.size() == 1;
+    std::string title = is_one ? printable(l_.model) : fmt::format("{} models", models_.size());
+    if (l_.amount) title += " for " + amount_.with_unit(*l_.amount);
+    line(paint_.bold(title));
     paragraph("  load   ", l_.load);
     paragraph("  wanted ", l_.slo);
-    if (l_.amount && l_.max_loss)
+    if (l_.amount && l_.max_loss && is_one)
       paragraph("         ",
                 fmt::format("a loss of at most {:.3f} nats, on every machine alike", *l_.max_loss));
     gap();
     header();
-    for (const RigLoad& rig : l_.rigs) row(rig);
+    for (const RigLoads& model : models_) {
+      if (!is_one) line("  " + paint_.bold(printable(loss_text(model))));
+      for (const RigLoad& rig : model.rigs) row(model, rig);
+    }
     gap();
-    for (const std::string& part : wrap_words(printable(verdict_text(l_)), width_ - 2))
-      line("  " + paint_.bold(part));
-    paragraph("  serves ", l_.amount ? fmt::format("one machine; {}", kSplit) : "one machine");
+    for (const RigLoads& model : models_) {
+      const std::string of = is_one ? "" : model.model + ": ";
+      for (const std::string& part : wrap_words(printable(of + verdict_text(model)), width_ - 2))
+        line("  " + paint_.bold(part));
+    }
+    paragraph("  serves ", serves_text());
     for (const std::string& note : notes_) paragraph("  note   ", note);
     return out_;
   }
 
  private:
+  static std::string loss_text(const RigLoads& model) {
+    if (!model.amount || !model.max_loss) return model.model;
+    return fmt::format("{}, a loss of at most {:.3f} nats", model.model, *model.max_loss);
+  }
+
+  std::string serves_text() const {
+    if (l_.upgrades())
+      return "the rig with the new part, whose price is in USD; SSDs are left out: what runs is in "
+             "memory";
+    return l_.amount ? fmt::format("one machine; {}", kSplit) : "one machine";
+  }
+
   void header() {
     line(fmt::format("  {:<19} {:>6} {:<13} {:<24} {:<20}{}", "", "serves", "", "way", "limit",
                      l_.amount ? fmt::format("{:>3} {:>7}", "no.", "USD") : "    USD each"));
   }
 
-  void row(const RigLoad& rig) {
-    const bool is_good = qualifies(l_, rig);
+  void row(const RigLoads& model, const RigLoad& rig) {
+    const bool is_good = qualifies(model, rig);
     const auto show = [&](const std::string& text) { line(is_good ? text : paint_.dim(text)); };
     std::string name = printable(rig.name);
     if (text_width(name) > kNameWidth) {  // a long name has a line of its own
@@ -237,11 +261,13 @@ class RigTable : TextScreen {
       return fmt::format("{:>12}", each ? three_digits(*each) : rig.serves() ? "?" : "-");
     const std::string machines =
         rig.fleet ? text_count(std::llround(rig.fleet->machines)) : std::string("-");
-    const auto usd = rig.fleet ? rig.usd() : std::nullopt;
+    const auto usd = rig.fleet ? usd_of(l_, rig) : std::nullopt;
+    if (l_.upgrades() && !usd) return fmt::format("{:>3} {:>7}", machines, "-");
     return fmt::format("{:>3} {:>7}", machines, usd ? dollars(*usd) : rig.fleet ? "?" : "-");
   }
 
-  const RigLoads& l_;
+  const std::vector<RigLoads>& models_;
+  const RigLoads& l_;  // the first one's
   const std::vector<std::string>& notes_;
   const Amount amount_;
 };
@@ -253,8 +279,10 @@ std::string to_text(const Scenario& scenario, const LoadPlan& plan, const PartsP
   return PlanScreen(scenario, plan, price, gpus_alone, watts, style).text();
 }
 
-std::string to_text(const RigLoads& loads, const std::vector<std::string>& notes, TextStyle style) {
-  return loads.rigs.empty() ? "" : RigTable(loads, notes, style).text();
+std::string to_text(const std::vector<RigLoads>& models, const std::vector<std::string>& notes,
+                    TextStyle style) {
+  if (models.empty() || models.front().rigs.empty()) return "";
+  return RigTable(models, notes, style).text();
 }
 
 }  // namespace rigcast::planner

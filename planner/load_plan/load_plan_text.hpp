@@ -2,6 +2,7 @@
 // Plans and comparisons for a load, for people.
 
 #include <string>
+#include <vector>
 
 #include "planner/load_plan/load_plan.hpp"
 #include "planner/load_plan/rig_loads.hpp"
@@ -14,7 +15,8 @@ namespace rigcast::planner {
 std::string to_text(const Scenario& scenario, const LoadPlan& plan, const PartsPrice& price,
                     bool gpus_alone, std::optional<double> watts, TextStyle style);
 
-/// A row for each machine. `notes`: what else is to be known.
-std::string to_text(const RigLoads& loads, const std::vector<std::string>& notes, TextStyle style);
+/// A row for each model and machine. `notes`: what else is to be known.
+std::string to_text(const std::vector<RigLoads>& models, const std::vector<std::string>& notes,
+                    TextStyle style);
 
 }  // namespace rigcast::planner

@@ -13,6 +13,25 @@
 namespace rigcast::planner {
 namespace {
 
+constexpr double kGain = 1.03;  // of the load: a smaller one is inside any forecast's noise
+
+// Those that serve what is asked for come first, the cheapest of them first, then those that serve
+// most. Parts without a price come after all others.
+void rank_upgrades(RigLoads& loads) {
+  auto& rigs = loads.rigs;
+  const auto most = [](const RigLoad& rig) { return rig.way ? rig.way->most() : 0.0; };
+  const double now = most(rigs.front());
+  rigs.erase(std::remove_if(rigs.begin() + 1, rigs.end(),
+                            [&](const RigLoad& rig) { return most(rig) <= kGain * now; }),
+             rigs.end());
+  const auto place = [&](const RigLoad& rig) {
+    return std::tuple(!qualifies(loads, rig), !rig.price.usd,
+                      qualifies(loads, rig) ? rig.price.usd.value_or(0) : 0.0, -most(rig));
+  };
+  std::stable_sort(rigs.begin() + 1, rigs.end(),
+                   [&](const RigLoad& a, const RigLoad& b) { return place(a) < place(b); });
+}
+
 std::string machines_text(const RigLoad& rig) {
   const double machines = rig.fleet->machines;
   if (machines == 1) return fmt::format("1 machine with {} serves", rig.name);
@@ -22,6 +41,23 @@ std::string machines_text(const RigLoad& rig) {
 std::string amount_text(const RigLoads& loads, double amount) {
   if (!loads.in_users) return three_digits(amount) + " requests/s";
   return fmt::format("{} {}", text_count(std::llround(amount)), amount == 1 ? "user" : "users");
+}
+
+std::string upgrade_text(const RigLoads& loads, const std::string& all) {
+  if (RigLoads now = loads; now.budget = std::nullopt, qualifies(now, now.rigs.front()))
+    return fmt::format("the rig as it is serves {}", all);
+  if (loads.rigs.size() < 2 || !qualifies(loads, loads.rigs[1])) {
+    const std::string within =
+        loads.budget ? fmt::format(" for {:.0f} USD", *loads.budget) : std::string();
+    return fmt::format("no single part{} lets it serve {}; --gpus and --rigs compare machines",
+                       within, all);
+  }
+  const RigLoad& best = loads.rigs[1];
+  if (!best.price.usd) return fmt::format("with {} it serves {}", best.name, all);
+  std::string out = fmt::format("cheapest: with {} for {} USD it serves {}", best.name,
+                                text_count(std::llround(*best.price.usd)), all);
+  return out + fmt::format(", {} USD for each {}", three_digits(*best.usd_each(loads.amount)),
+                           loads.in_users ? "user" : "request/s");
 }
 
 }  // namespace
@@ -37,13 +73,25 @@ std::optional<double> RigLoad::usd_each(std::optional<double> amount) const {
   return *all / amount.value_or(way->most());
 }
 
+std::optional<double> usd_of(const RigLoads& loads, const RigLoad& rig) {
+  return loads.upgrades() ? rig.price.usd : rig.usd();
+}
+
+std::optional<double> usd_each_of(const RigLoads& loads, const RigLoad& rig) {
+  const bool too_few = loads.upgrades() && rig.fleet && rig.fleet->machines > 1;
+  return too_few ? std::nullopt : rig.usd_each(loads.amount);
+}
+
 bool qualifies(const RigLoads& loads, const RigLoad& rig) {
-  const auto usd = rig.usd();
+  const auto usd = usd_of(loads, rig);
   if (loads.budget && (!usd || *usd > *loads.budget)) return false;
+  if (loads.upgrades() && rig.fleet && rig.fleet->machines > 1) return false;
   return rig.serves() && (!loads.amount || (rig.fleet && rig.fleet->figures.meets_slo()));
 }
 
 void rank(RigLoads& loads) {
+  if (loads.rigs.empty()) return;
+  if (loads.upgrades()) return rank_upgrades(loads);
   std::ranges::stable_sort(loads.rigs, {}, [&](const RigLoad& rig) {
     const double each = rig.usd_each(loads.amount).value_or(std::numeric_limits<double>::max());
     return std::tuple(!qualifies(loads, rig), !rig.price.usd, each,
@@ -53,12 +101,13 @@ void rank(RigLoads& loads) {
 
 std::string verdict_text(const RigLoads& loads) {
   if (loads.rigs.empty()) return "nothing to compare";
-  const RigLoad& best = loads.rigs.front();
   const std::string all = loads.amount ? amount_text(loads, *loads.amount) : "any of it";
+  if (loads.upgrades()) return upgrade_text(loads, all);
+  const RigLoad& best = loads.rigs.front();
   if (!qualifies(loads, best))
     return loads.budget ? fmt::format("nothing for {:.0f} USD serves {}", *loads.budget, all)
                         : fmt::format("nothing serves {}", all);
-  const char* of = loads.gpus_alone ? " USD of GPUs" : " USD";
+  const char* of = loads.what == Comparison::What::kGpus ? " USD of GPUs" : " USD";
   const auto usd = best.usd(), each = best.usd_each(loads.amount);
   std::string out;
   if (loads.amount)

@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "core/catalogue/price_list.hpp"
+#include "planner/compare.hpp"
 #include "planner/load_plan/load_plan.hpp"
 
 namespace rigcast::planner {
 
 struct RigLoad {
   std::string name;
-  PartsPrice price;             // of one machine, or of its GPUs
+  PartsPrice price;             // of one machine, of its GPUs, or of its new part
   std::optional<double> watts;  // GPUs and CPU at their limits; nullopt: not known of all
   std::optional<ServedWay> way;
   std::string why_not;         // where there is no way, or it serves nothing
@@ -26,19 +27,26 @@ struct RigLoad {
 };
 
 struct RigLoads {
-  std::string model, load, slo;    // in words
-  bool in_users = true;            // else in requests/s
-  bool gpus_alone = true;          // prices are of GPUs alone
-  std::optional<double> amount;    // that is to be served
-  std::optional<double> budget;    // USD
-  std::optional<double> max_loss;  // nats, of all machines alike
-  std::vector<RigLoad> rigs;
+  std::string model, load, slo;                     // in words
+  bool in_users = true;                             // else in requests/s
+  Comparison::What what = Comparison::What::kGpus;  // kUpgrades: of the one machine there is
+  std::optional<double> amount;                     // that is to be served
+  std::optional<double> budget;                     // USD
+  std::optional<double> max_loss;                   // nats, of all machines alike
+  std::vector<RigLoad> rigs;                        // kUpgrades: the first is the rig as it is
+
+  bool upgrades() const { return what == Comparison::What::kUpgrades; }
 };
 
+/// USD for it: of all machines, or of the new part. For each user, or request/s, of an upgraded rig
+/// only where it serves what is asked for alone.
+std::optional<double> usd_of(const RigLoads& loads, const RigLoad& rig);
+std::optional<double> usd_each_of(const RigLoads& loads, const RigLoad& rig);
 /// Sorts: those that serve it within the budget come first, the cheapest of them first; without an
-/// amount those that serve most for the money. One without a price comes after all with one.
+/// amount those that serve most for the money. One without a price comes after all with one. Of
+/// upgrades, drops those with which the rig serves no more than without.
 void rank(RigLoads& loads);
-/// True if it serves what is asked for within the budget.
+/// True if it serves what is asked for within the budget; a rig that is upgraded, alone.
 bool qualifies(const RigLoads& loads, const RigLoad& rig);
 /// The first one and the reason.
 std::string verdict_text(const RigLoads& loads);

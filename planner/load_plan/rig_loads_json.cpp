@@ -45,6 +45,15 @@ Json fleet_json(const std::optional<Fleet>& fleet) {
   return out;
 }
 
+std::string price_of(Comparison::What what) {
+  switch (what) {
+    case Comparison::What::kGpus: return "gpus";
+    case Comparison::What::kRigs: return "machine";
+    case Comparison::What::kUpgrades: break;
+  }
+  return "new part";
+}
+
 std::string dumped(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -81,7 +90,9 @@ std::string to_json(const Scenario& s, const LoadPlan& plan, const PartsPrice& p
                  {"warnings", s.warnings}});
 }
 
-std::string to_json(const RigLoads& loads) {
+namespace {
+
+Json json_of(const RigLoads& loads) {
   const auto rig = [&](const RigLoad& r) {
     Json out = {{"rig", r.name},
                 {"usd_of_machine", maybe(r.price.usd)},
@@ -91,17 +102,17 @@ std::string to_json(const RigLoads& loads) {
                 {"why_not", r.why_not}};
     if (loads.amount) {
       out["fleet"] = fleet_json(r.fleet);
-      out["usd"] = r.fleet ? maybe(r.usd()) : Json();
+      out["usd"] = r.fleet ? maybe(usd_of(loads, r)) : Json();
       out["qualifies"] = qualifies(loads, r);
     }
-    out["usd_each"] = maybe(r.usd_each(loads.amount));
+    out["usd_each"] = maybe(usd_each_of(loads, r));
     return out;
   };
   Json out = {{"schema", loads.amount ? "rigcast.load_comparison/1" : "rigcast.capacities/1"},
               {"model", loads.model},
               {"load", loads.load},
               {"slo", loads.slo},
-              {"price_of", loads.gpus_alone ? "gpus" : "machine"}};
+              {"price_of", price_of(loads.what)}};
   if (loads.amount) {
     out["users"] = loads.in_users ? json_number(*loads.amount) : Json();
     out["rate"] = loads.in_users ? Json() : json_number(*loads.amount);
@@ -111,7 +122,16 @@ std::string to_json(const RigLoads& loads) {
   out["unit"] = loads.in_users ? "users" : "requests/s";
   out["verdict"] = verdict_text(loads);
   out["rigs"] = json_list(loads.rigs, rig);
-  return dumped(out);
+  return out;
+}
+
+}  // namespace
+
+std::string to_json(const std::vector<RigLoads>& models) {
+  if (models.size() == 1) return dumped(json_of(models.front()));
+  const bool has_amount = !models.empty() && models.front().amount;
+  return dumped({{"schema", has_amount ? "rigcast.load_comparisons/1" : "rigcast.capacities_of/1"},
+                 {"models", json_list(models, json_of)}});
 }
 
 }  // namespace rigcast::planner

@@ -2,6 +2,7 @@
 // Plans and comparisons for a load, for scripts: docs/report.md.
 
 #include <string>
+#include <vector>
 
 #include "planner/load_plan/load_plan.hpp"
 #include "planner/load_plan/rig_loads.hpp"
@@ -10,8 +11,9 @@ namespace rigcast::planner {
 
 /// `load_plan/1`. `price`: of one machine.
 std::string to_json(const Scenario& scenario, const LoadPlan& plan, const PartsPrice& price);
-/// `load_comparison/1` where an amount is asked for, else `capacities/1`.
-std::string to_json(const RigLoads& loads);
+/// `load_comparison/1` where an amount is asked for, else `capacities/1`; of several models a list
+/// of these.
+std::string to_json(const std::vector<RigLoads>& models);
 
 /// The command that runs one server of a way; empty: none is known.
 std::string command_of(const ServedWay& way);

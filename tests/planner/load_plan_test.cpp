@@ -170,3 +170,37 @@ TEST_CASE("Of machines side by side the cheapest that serves comes first", "[loa
   CHECK_FALSE(qualifies(loads, loads.rigs[0]));
   CHECK(verdict_text(loads).find("nothing for 2000 USD") == 0);
 }
+
+TEST_CASE("Of new parts for a rig the cheapest with which it serves alone comes first",
+          "[load_plan]") {
+  const auto rig = [](const char* name, std::optional<double> usd, double most) {
+    RigLoad r;
+    r.name = name;
+    r.price.usd = usd;
+    r.way.emplace();
+    r.way->capacity.most = most;
+    r.fleet.emplace().machines = std::ceil(100 / most);
+    return r;
+  };
+  RigLoads loads;
+  loads.what = Comparison::What::kUpgrades;
+  loads.amount = 100;
+  loads.rigs = {rig("as it is", std::nullopt, 60),  rig("no gain", 100, 61),
+                rig("too little", 300, 90),         rig("dear", 2000, 150),
+                rig("unpriced", std::nullopt, 300), rig("cheap", 1000, 120)};
+  rank(loads);
+  REQUIRE(loads.rigs.size() == 5);
+  CHECK(loads.rigs[0].name == "as it is");
+  CHECK(loads.rigs[1].name == "cheap");
+  CHECK(loads.rigs[2].name == "dear");
+  CHECK(loads.rigs[3].name == "unpriced");
+  CHECK(loads.rigs[4].name == "too little");
+  CHECK(usd_each_of(loads, loads.rigs[1]) == 10);
+  CHECK_FALSE(usd_each_of(loads, loads.rigs[4]));
+  CHECK(verdict_text(loads).find("cheapest: with cheap for 1,000 USD it serves 100 users") == 0);
+  loads.budget = 500;
+  rank(loads);
+  CHECK(verdict_text(loads).find("no single part for 500 USD") == 0);
+  loads.rigs[0] = rig("as it is", std::nullopt, 100);
+  CHECK(verdict_text(loads) == "the rig as it is serves 100 users");
+}
