@@ -191,7 +191,12 @@ std::string runtime_fragment(const Measurement& m, const ParsedNotes& parsed_not
   if (parsed_notes.cpu_blas) toml += "cpu_blas = true\n";
   if (!parsed_notes.backend.empty())
     toml += fmt::format("backend = \"{}\"\n", parsed_notes.backend);
-  if (const auto built = build_month(m)) toml += fmt::format("build = \"{}\"\n", built->text());
+  if (auto built = build_month(m)) {
+    // Who ran a mode before it was merged had its branch.
+    constexpr Month kFirstWithTensor{2026, 4};
+    if (parsed_notes.split_mode == "tensor" && *built < kFirstWithTensor) built = kFirstWithTensor;
+    toml += fmt::format("build = \"{}\"\n", built->text());
+  }
   if (m.threads && *m.threads > 0)
     toml += fmt::format("threads = {}\n", std::min(*m.threads, 100'000));
   const int most = m.batch.value_or(0) > 0 ? std::min(*m.batch, 1 << 20) : 1 << 20;

@@ -20,9 +20,10 @@ MemoryPlan empty_plan(const MemoryContext& s) {
   MemoryPlan plan;
   for (std::size_t g = 0; g < s.rig.gpus.size(); ++g) {
     DeviceMemory d;
-    d.device = fmt::format("GPU {}", g);
-    d.tier = Tier::kVram;
     const GpuPart& gpu = s.rig.gpus[g];
+    d.device =
+        gpu.shared ? fmt::format("{} GPUs together", gpu.shared->gpus) : fmt::format("GPU {}", g);
+    d.tier = Tier::kVram;
     d.capacity = gpu.unified ? s.rig.ram.capacity.value * gpu.gpu_share.value : gpu.memory.value;
     d.overhead = s.rig.vram_reserved.value;
     plan.devices.push_back(d);
@@ -157,18 +158,22 @@ Bytes mapped_weights(const StepContext& s, const MemoryPlan& plan) {
   return std::max(Bytes{}, all - buffers - (has_projector ? s.projector->bytes : Bytes{}));
 }
 
-// A server's cache in RAM, as far as there is room. Blocks are allocated when the server starts;
-// llama-server's states as they come, so that its own limit, which nobody asked for, is not
-// counted.
-void add_ram_cache(const MemoryContext& s, MemoryPlan& plan) {
+// llama-server allocates states as they come, so that its own limit, which nobody asked for, takes
+// what all else leaves.
+bool takes_what_is_left(const MemoryContext& s) {
+  return s.scheduler->layout == KvLayout::kSlots &&
+         s.scheduler->ram_cache == s.runtime.server->scheduler.ram_cache;
+}
+
+// A server's cache in RAM, as far as there is room. Blocks are allocated when the server starts.
+// `states`: only a limit that nobody asked for, else only others.
+void add_ram_cache(const MemoryContext& s, bool states, MemoryPlan& plan) {
   if (!s.has_load || !s.scheduler || !s.runtime.server || !s.scheduler->prefix_cache) return;
-  const SchedulerPolicy& policy = *s.scheduler;
-  if (policy.layout == KvLayout::kSlots &&
-      policy.ram_cache == s.runtime.server->scheduler.ram_cache)
-    return;
+  if (takes_what_is_left(s) != states) return;
   DeviceMemory& host = plan.devices.back();
-  plan.ram_cache = std::clamp(policy.ram_cache, Bytes{}, std::max(Bytes{}, host.free()));
+  plan.ram_cache = std::clamp(s.scheduler->ram_cache, Bytes{}, std::max(Bytes{}, host.free()));
   host.kv += plan.ram_cache;
+  host.page_cache = std::min(host.page_cache, std::max(Bytes{}, host.free()));
 }
 
 // A mapping may be larger than RAM.
@@ -208,9 +213,10 @@ MemoryPlan plan_memory(const MemoryContext& s, const Placement& p, const Batch& 
     DeviceMemory& host = plan.devices.back();
     host.capacity = std::max(Bytes{0}, host.capacity - plan.devices.front().needed());
   }
-  add_ram_cache(s, plan);
+  add_ram_cache(s, false, plan);
   leave_on_disk(s, plan);
   add_page_cache(s, plan);
+  add_ram_cache(s, true, plan);
   return plan;
 }
 

@@ -90,8 +90,9 @@ class Simulation {
     if (const DeviceMemory* lacking = report_.memory.shortest()) {
       report_.fits = false;
       report_.errors.push_back(fmt::format(
-          "does not fit: {} needs {} of {}, {} too much", lacking->device,
-          text_gib(lacking->needed()), text_gib(lacking->capacity), text_gib(-lacking->free())));
+          "does not fit: {} {} {} of {}, {} too much", lacking->device,
+          lacking->device.ends_with("together") ? "need" : "needs", text_gib(lacking->needed()),
+          text_gib(lacking->capacity), text_gib(-lacking->free())));
       if (s_.runtime.rules == RuntimeRules::kPagedServer && s_.scheduler)
         report_.errors.push_back(
             fmt::format("{} leaves weights and cache {:g} of the memory: more with --set "

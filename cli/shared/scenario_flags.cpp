@@ -118,7 +118,8 @@ void ScenarioFlags::add_to(CLI::App& verb) {
       "RAM for what leaves the KV cache, to be copied back: 32GiB; 0: none");
   const char* runtime = "Runtime";
   add(verb, runtime, "--runtime", "runtime.name", Flag::kText, "NAME",
-      "llama.cpp, ollama, vllm, sglang, tensorrt-llm, rigcast or transformers");
+      "llama.cpp, ik_llama.cpp, llamafile, ollama, vllm, sglang, tensorrt-llm, rigcast or "
+      "transformers");
   add(verb, runtime, "--batch", "runtime.batch", Flag::kValue, "N", "");
   add(verb, runtime, "--ubatch", "runtime.ubatch", Flag::kValue, "N", "");
   add(verb, runtime, "--threads", "runtime.threads", Flag::kValue, "N", "");

@@ -45,6 +45,24 @@ TEST_CASE("Split modes of one GPU take what layers take", "[split]") {
   CHECK(SerialForecast(shared).prompt().value == SerialForecast(alone).prompt().value);
 }
 
+TEST_CASE("Builds of before the month in which a mode was merged have none", "[split]") {
+  const auto with_build = [](const char* build) {
+    return fixtures::scenario(
+        "[rig]\ngpu = ['rtx-3090', 'rtx-3090']\n[model]\nname = "
+        "'llama-3.1-8b'\nquant = 'Q4_K_M'\n[placement]\nsplit_mode = "
+        "'tensor'\n[runtime]\nbuild = '" +
+        std::string(build) + "'\n");
+  };
+  const auto early = with_build("2026-03");
+  REQUIRE_FALSE(early);
+  CHECK(early.error().message.find("that old have no split mode tensor") != std::string::npos);
+  const auto merged = with_build("2026-04");
+  REQUIRE(merged);
+  // Their memory is told of as one.
+  const MemoryPlan plan = plan_memory(*merged, resolve_placement(*merged), TokenCount(4096));
+  CHECK(plan.devices.front().device == "2 GPUs together");
+}
+
 TEST_CASE("Where exchange and host take no time, n GPUs are n times as fast", "[split]") {
   const Scenario one = without_hosts(with_gpus("rtx-3090", "layer"));
   for (const int n : {2, 4}) {

@@ -83,6 +83,24 @@ TEST_CASE("A cache of blocks in RAM is not free memory", "[serving][vllm][ram]")
   CHECK(with_tier.page_cache <= with_tier.free());
 }
 
+TEST_CASE("llama-server's states in RAM take no more than all else leaves", "[serving][ram]") {
+  const auto host = [](const char* ram) {
+    const Scenario s = scenario({{"rig.gpu", "[\"rtx-3090\"]"},
+                                 {"rig.ram", ram},
+                                 {"model.name", "llama-3.1-8b"},
+                                 {"model.quant", "Q4_K_M"},
+                                 {"runtime.name", "llama.cpp"},
+                                 {"load.users", "2"},
+                                 {"workload.context", "4096"}});
+    return plan_memory(s, resolve_placement(s), s.workload.context).devices.back();
+  };
+  CHECK(host("\"2xddr4-3200:32GiB\"").kv == 8_GiB);
+  const DeviceMemory small = host("\"2xddr4-3200:8GiB\"");
+  CHECK(small.kv.value > 0);
+  CHECK(small.free().value == 0);
+  CHECK(small.page_cache.value == 0);
+}
+
 TEST_CASE("Blocks of windows are taken and given back with the others", "[serving]") {
   std::vector<ServedRequest> load;
   for (int i = 0; i < 300; ++i)
