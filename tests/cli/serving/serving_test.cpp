@@ -1,4 +1,5 @@
 // Loads and capacities as users ask for them.
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -181,6 +182,18 @@ TEST_CASE("A comparison for users puts the cheapest first that serves them", "[c
   CHECK(run(poor).exit == 1);
 }
 
+TEST_CASE("A comparison for users takes several models and has a row for each", "[cli][serving]") {
+  const Outcome o =
+      run({"compare", "--model", "llama-3.2-1b,qwen2.5-0.5b", "--quant", "Q8_0", "--load", "chat",
+           "--users", "4", "--gpus", "rtx-3060-12gb", "--format", "csv"});
+  INFO(o.error);
+  REQUIRE(o.exit == 0);
+  CHECK(o.out.find("model,rig,way,quant,") == 0);
+  CHECK(std::ranges::count(o.out, '\n') == 3);
+  CHECK(contains(o.out, "Llama 3.2 1B,rtx-3060-12gb,"));
+  CHECK(contains(o.out, "Qwen2.5 0.5B,rtx-3060-12gb,"));
+}
+
 TEST_CASE("plan and compare refuse what they cannot answer", "[cli][serving]") {
   check_refused(served("plan", {"--load", "chat"}), {"how many users", "--users 40"});
   check_refused(served("plan", {"--users", "40"}), {"no latency is wanted"});
@@ -189,9 +202,6 @@ TEST_CASE("plan and compare refuse what they cannot answer", "[cli][serving]") {
                 {"llama.cpp"});
   check_refused(served("plan", {"--users", "4", "--load", "chat", "--runtime", "transformers"}),
                 {"one request at a time"});
-  check_refused({"compare", "--base", "budget-rtx-3060", "--model", "llama-3.2-1b", "--users", "4",
-                 "--load", "chat"},
-                {"new parts", "--rigs"});
 }
 
 TEST_CASE("capacity refuses what has none", "[cli][serving]") {
