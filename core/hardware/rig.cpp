@@ -32,6 +32,27 @@ constexpr FlopsPerSecond kFastestCompute{1e17};
 
 }  // namespace
 
+Rig::Rig() = default;
+Rig::Rig(const Rig&) = default;
+Rig::Rig(Rig&&) noexcept = default;
+Rig& Rig::operator=(const Rig&) = default;
+Rig& Rig::operator=(Rig&&) noexcept = default;
+Rig::~Rig() = default;
+
+CpuPart::CpuPart() = default;
+CpuPart::CpuPart(const CpuPart&) = default;
+CpuPart::CpuPart(CpuPart&&) noexcept = default;
+CpuPart& CpuPart::operator=(const CpuPart&) = default;
+CpuPart& CpuPart::operator=(CpuPart&&) noexcept = default;
+CpuPart::~CpuPart() = default;
+
+GpuPart::GpuPart() = default;
+GpuPart::GpuPart(const GpuPart&) = default;
+GpuPart::GpuPart(GpuPart&&) noexcept = default;
+GpuPart& GpuPart::operator=(const GpuPart&) = default;
+GpuPart& GpuPart::operator=(GpuPart&&) noexcept = default;
+GpuPart::~GpuPart() = default;
+
 Result<PcieLink> parse_pcie(std::string_view text) {
   const auto refuse = [&] {
     return bad_input(fmt::format("expected a PCI-E link, got \"{}\"", text),

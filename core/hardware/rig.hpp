@@ -40,6 +40,14 @@ std::string text(PcieLink link);
 enum class FormFactor { kCard, kModule, kLaptop, kIntegrated };
 
 struct GpuPart : PartInfo {
+  // Compiled once: inline, they were half of the code of sources that hold one.
+  GpuPart();
+  GpuPart(const GpuPart&);
+  GpuPart(GpuPart&&) noexcept;
+  GpuPart& operator=(const GpuPart&);
+  GpuPart& operator=(GpuPart&&) noexcept;
+  ~GpuPart();
+
   std::string architecture;
   FormFactor form = FormFactor::kCard;
   Sourced<Bytes> memory;
@@ -66,6 +74,13 @@ struct GpuPart : PartInfo {
 inline constexpr std::string_view kAmx = "amx";
 
 struct CpuPart : PartInfo {
+  CpuPart();
+  CpuPart(const CpuPart&);
+  CpuPart(CpuPart&&) noexcept;
+  CpuPart& operator=(const CpuPart&);
+  CpuPart& operator=(CpuPart&&) noexcept;
+  ~CpuPart();
+
   std::string architecture;
   int cores = 0;  // performance cores, whole machine
   int efficiency_cores = 0;
@@ -136,6 +151,13 @@ struct Correction {
 };
 
 struct Rig {
+  Rig();
+  Rig(const Rig&);
+  Rig(Rig&&) noexcept;
+  Rig& operator=(const Rig&);
+  Rig& operator=(Rig&&) noexcept;
+  ~Rig();
+
   std::string name;
   std::vector<GpuPart> gpus;
   CpuPart cpu;

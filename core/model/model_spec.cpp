@@ -86,6 +86,13 @@ bool every_nth(int layer, int n) { return n > 0 && (layer + 1) % n == 0; }
 
 }  // namespace
 
+ModelSpec::ModelSpec() = default;
+ModelSpec::ModelSpec(const ModelSpec&) = default;
+ModelSpec::ModelSpec(ModelSpec&&) noexcept = default;
+ModelSpec& ModelSpec::operator=(const ModelSpec&) = default;
+ModelSpec& ModelSpec::operator=(ModelSpec&&) noexcept = default;
+ModelSpec::~ModelSpec() = default;
+
 std::string ModelSpec::file_stem() const { return alias.empty() ? id : as_id(alias); }
 
 bool ModelSpec::has_attention(int layer) const {

@@ -69,6 +69,14 @@ struct RecurrentLayers {
 };
 
 struct ModelSpec {
+  // Compiled once: inline, they were half of the code of sources that hold one.
+  ModelSpec();
+  ModelSpec(const ModelSpec&);
+  ModelSpec(ModelSpec&&) noexcept;
+  ModelSpec& operator=(const ModelSpec&);
+  ModelSpec& operator=(ModelSpec&&) noexcept;
+  ~ModelSpec();
+
   std::string id;
   std::string name;   // for people; where found by an alias, the alias
   std::string alias;  // by which it was found, as its file writes it; empty: by id or name

@@ -21,6 +21,13 @@ const RuntimeProfile::Spread* spread_of(const std::vector<RuntimeProfile::Spread
 
 }  // namespace
 
+RuntimeProfile::RuntimeProfile() = default;
+RuntimeProfile::RuntimeProfile(const RuntimeProfile&) = default;
+RuntimeProfile::RuntimeProfile(RuntimeProfile&&) noexcept = default;
+RuntimeProfile& RuntimeProfile::operator=(const RuntimeProfile&) = default;
+RuntimeProfile& RuntimeProfile::operator=(RuntimeProfile&&) noexcept = default;
+RuntimeProfile::~RuntimeProfile() = default;
+
 std::string_view name(RuntimeRules rules) {
   switch (rules) {
     case RuntimeRules::kLlamaCpp: return "llama.cpp";

@@ -36,6 +36,14 @@ enum class LogitsRows { kUbatch, kPrompt, kLast };
 enum class Staging { kPinned, kPageable };
 
 struct RuntimeProfile {
+  // Compiled once: inline, they were half of the code of sources that hold one.
+  RuntimeProfile();
+  RuntimeProfile(const RuntimeProfile&);
+  RuntimeProfile(RuntimeProfile&&) noexcept;
+  RuntimeProfile& operator=(const RuntimeProfile&);
+  RuntimeProfile& operator=(RuntimeProfile&&) noexcept;
+  ~RuntimeProfile();
+
   std::string id;
   std::string name;
   std::string era;

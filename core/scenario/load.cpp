@@ -243,6 +243,13 @@ std::string rounded(double tokens) {
 
 }  // namespace
 
+Load::Load() = default;
+Load::Load(const Load&) = default;
+Load::Load(Load&&) noexcept = default;
+Load& Load::operator=(const Load&) = default;
+Load& Load::operator=(Load&&) noexcept = default;
+Load::~Load() = default;
+
 std::string_view name(ArrivalProcess process) {
   for (const ProcessName& known : kProcesses)
     if (known.process == process) return known.name;

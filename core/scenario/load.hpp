@@ -34,6 +34,14 @@ enum class ArrivalProcess {
 std::string_view name(ArrivalProcess process);
 
 struct Load {
+  // Compiled once: inline, they were half of the code of sources that hold one.
+  Load();
+  Load(const Load&);
+  Load(Load&&) noexcept;
+  Load& operator=(const Load&);
+  Load& operator=(Load&&) noexcept;
+  ~Load();
+
   std::string preset;  // its name; empty: none
   ArrivalProcess arrival = ArrivalProcess::kClosed;
   // Open processes. Their sessions begin at `rate` / `turns`.

@@ -485,6 +485,13 @@ void read_workload(const TomlTable& root, Scenario& s) {
 
 }  // namespace
 
+Scenario::Scenario() = default;
+Scenario::Scenario(const Scenario&) = default;
+Scenario::Scenario(Scenario&&) noexcept = default;
+Scenario& Scenario::operator=(const Scenario&) = default;
+Scenario& Scenario::operator=(Scenario&&) noexcept = default;
+Scenario::~Scenario() = default;
+
 std::string_view name(DecodeDevice device) {
   switch (device) {
     case DecodeDevice::kPlacement: return "placement";

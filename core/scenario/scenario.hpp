@@ -113,6 +113,14 @@ struct DraftModel {
 };
 
 struct Scenario {
+  // Compiled once: inline, they were half of the code of sources that hold one.
+  Scenario();
+  Scenario(const Scenario&);
+  Scenario(Scenario&&) noexcept;
+  Scenario& operator=(const Scenario&);
+  Scenario& operator=(Scenario&&) noexcept;
+  ~Scenario();
+
   Rig rig;
   ModelSpec model;
   std::string quant;
