@@ -1,16 +1,22 @@
-"""Errors of forecasts of capacity under a limit on latencies, on measured sweeps of loads: tables of docs/accuracy.md.
+#!/usr/bin/env python3
+"""Errors of forecasts of capacity under a limit on latencies, on measured sweeps of loads: writes docs/capacity.md.
 
+Usage: scripts/capacity_accuracy.py [--build build/release] [--check]
+
+Forecasts every point of every sweep, which takes some seven minutes of one core: scripts/nightly.sh checks the document.
 A sweep is one server under several loads. Its capacity under a limit is the highest load that meets it, interpolated
 in a straight line between the last point that meets it and the first that breaks it; that of the forecast follows in the same
 way from the forecasts of the same points.
 """
+import csv
 import math
 import re
 import statistics
 from collections import defaultdict
 from typing import NamedTuple
 
-from layout import ROOT, table
+from layout import ROOT, arguments, filled, table, write
+from serving_accuracy import LEFT_OUT, chip_of, forecasts, measured
 
 SLO = ROOT / "loads" / "slo"
 # Allowed medians and 90th percentiles, of chips that the fit has seen and of others.
@@ -198,3 +204,31 @@ def capacity_table(errors, bar_of):
     lines.append(["vllm", "all alike", *line_of(own, bar_of("vllm"))])
     header = ["engine", "GPU", "limits", "beyond", "same bracket", "bracket", *COLUMNS.values(), "all"]
     return table(header, lines, right=range(2, 20))
+
+
+def capacity_tables(build):
+    """Capacity under a limit, of vLLM's profile as it is shipped, and of the fits without each chip."""
+    runs = measured()
+    latencies = forecast_latencies(runs, forecasts(build, worth_forecasting(runs.values())))
+    shipped = capacity_errors(runs.values(), latencies, lambda run: chip_of(run["gpu"]))
+    with LEFT_OUT.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    chips = {row["id"]: row["chip"] for row in rows}
+
+    def of_fit(column):
+        points = left_out_latencies(latencies, rows, column)
+        return capacity_errors(runs.values(), points, lambda run: chips[run["id"]])
+
+    return {"capacity": capacity_table(shipped, lambda engine: BARS[engine != "vllm"]),
+            "capacity_fitted": capacity_table(of_fit("error"), lambda _: BARS[0]),
+            "capacity_left_out": capacity_table(of_fit("left_out_error"), lambda _: BARS[1])}
+
+
+def main():
+    options = arguments(__doc__)
+    document = filled("capacity.md", capacity_tables(options.build))
+    write({ROOT / "docs" / "capacity.md": document}, options.check, "scripts/capacity_accuracy.py")
+
+
+if __name__ == "__main__":
+    main()

@@ -5,14 +5,14 @@
 #   scripts/nightly.sh [MINUTES] [PART...]
 #
 # MINUTES of fuzzing (default: 240); the rest takes two to three hours on two cores.
-# PART: fuzzing, bench, sanitizers, hostile, grid, loads; default: all, in this order.
+# PART: fuzzing, bench, sanitizers, hostile, grid, capacity, loads; default: all, in this order.
 # Goes on when one of them fails, and ends with 1 then.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 minutes=240
 [[ ${1:-} =~ ^[0-9]+$ ]] && minutes=$1 && shift
 parts=("$@")
-[ ${#parts[@]} = 0 ] && parts=(fuzzing bench sanitizers hostile grid loads)
+[ ${#parts[@]} = 0 ] && parts=(fuzzing bench sanitizers hostile grid capacity loads)
 failed=()
 
 # Runs a command on every core, with the number of the core as its last word.
@@ -50,6 +50,11 @@ grid() { # plans against an exhaustive grid of candidates, in an optimised build
     on_all_cores grid_shard
 }
 
+capacity() { # whether docs/capacity.md is what the program forecasts
+  scripts/setup.sh release -DRIGCAST_CUDA=OFF && cmake --build --preset release --target rigcast &&
+    XDG_DATA_HOME=build/no-own-data scripts/capacity_accuracy.py --check
+}
+
 loads() { # files that llama.cpp loads: with $RIGCAST_LLAMA_CPP, else with two releases from packages
   local fetch=()
   [ -n "${RIGCAST_LLAMA_CPP:-}" ] || fetch=(--fetch)
@@ -59,7 +64,7 @@ loads() { # files that llama.cpp loads: with $RIGCAST_LLAMA_CPP, else with two r
 
 for part in "${parts[@]}"; do
   if ! declare -F "$part" > /dev/null || [[ $part == *_* ]]; then
-    echo "nightly.sh: no part named $part: fuzzing, bench, sanitizers, hostile, grid, loads" >&2
+    echo "nightly.sh: no part named $part: fuzzing, bench, sanitizers, hostile, grid, capacity, loads" >&2
     exit 2
   fi
 done

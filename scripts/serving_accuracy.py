@@ -3,8 +3,6 @@ import csv
 import tempfile
 from collections import defaultdict
 
-from capacity_accuracy import (BARS as CAPACITY_BARS, capacity_errors, capacity_table, forecast_latencies,
-                               left_out_latencies, worth_forecasting)
 from layout import ROOT, json_of, table
 
 LOADS = ROOT / "runtimes" / "measurements" / "serving" / "serving.csv"
@@ -97,22 +95,6 @@ def fitted_errors(column):
     return groups
 
 
-def capacity_tables(build):
-    """Capacity under a limit, of vLLM's profile as it is shipped, and of the fits without each chip."""
-    runs = measured()
-    latencies = forecast_latencies(runs, forecasts(build, worth_forecasting(runs.values())))
-    shipped = capacity_errors(runs.values(), latencies, lambda run: chip_of(run["gpu"]))
-    with LEFT_OUT.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    chips = {row["id"]: row["chip"] for row in rows}
-
-    def of_fit(column):
-        return capacity_errors(runs.values(), left_out_latencies(latencies, rows, column), lambda run: chips[run["id"]])
-    return {"capacity": capacity_table(shipped, lambda engine: CAPACITY_BARS[engine != "vllm"]),
-            "capacity_fitted": capacity_table(of_fit("error"), lambda _: CAPACITY_BARS[0]),
-            "capacity_left_out": capacity_table(of_fit("left_out_error"), lambda _: CAPACITY_BARS[1])}
-
-
 def serving_tables(build):
     header = ["engine", "GPU", "runs", *(name for name, *_ in METRICS.values())]
     shipped = fitted_errors("error")
@@ -120,4 +102,4 @@ def serving_tables(build):
     shipped = lines_of(shipped, lambda engine, bars: bars[0 if engine == "vllm" else 1])
     unseen = lines_of(fitted_errors("left_out_error"), lambda engine, bars: bars[1])
     return {"serving": table(header, shipped, right=range(2, 9)),
-            "serving_left_out": table(header, unseen, right=range(2, 9)), **capacity_tables(build)}
+            "serving_left_out": table(header, unseen, right=range(2, 9))}
