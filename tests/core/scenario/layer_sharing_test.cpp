@@ -67,12 +67,12 @@ TEST_CASE("Sums through the host's memory take what the build's library takes", 
   const auto latency = [](const std::string& more) {
     return made(text_of("tensor", more)).rig.gpus.front().shared->exchange.latency.value;
   };
-  CHECK(latency("[runtime]\nbuild = '2026-03'\n") == 39_us);
+  CHECK(latency("[runtime]\nbuild = '2026-04'\n") == 39_us);
   CHECK(latency("[runtime]\nbuild = '2026-08'\n") == 15_us);
   CHECK(latency("") == 15_us);
   const auto stated = made(
       "[rig]\ngpu = ['2xrtx-3090']\nall_reduce_latency = '7 us'\n[model]\nname = "
-      "'llama-3.1-8b'\n[placement]\nsplit_mode = 'tensor'\n[runtime]\nbuild = '2026-03'\n");
+      "'llama-3.1-8b'\n[placement]\nsplit_mode = 'tensor'\n[runtime]\nbuild = '2026-04'\n");
   CHECK(stated.rig.gpus.front().shared->exchange.latency.value == 7_us);
 }
 
