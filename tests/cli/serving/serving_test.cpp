@@ -127,8 +127,8 @@ TEST_CASE("A plan for users says how many machines serve them", "[cli][serving]"
                                           "--model", "llama-3.2-1b", "--load",
                                           "chat",    "--users",      "300"};
   std::vector<std::string> words = users;
-  words.insert(words.end(), {"--quant", "Q8_0", "--slots", "32", "--ubatch", "512", "--batch", "2048",
-                             "--format", "json"});
+  words.insert(words.end(), {"--quant", "Q8_0", "--slots", "32", "--ubatch", "512", "--batch",
+                             "2048", "--format", "json"});
   const Outcome o = run(words);
   INFO(o.error);
   REQUIRE(o.exit == 0);
@@ -190,10 +190,9 @@ TEST_CASE("A comparison for users puts the cheapest first that serves them", "[c
 }
 
 TEST_CASE("A comparison for users takes several models and has a row for each", "[cli][serving]") {
-  const Outcome o =
-      run({"compare", "--model", "llama-3.2-1b,qwen2.5-0.5b", "--quant", "Q8_0", "--load", "chat",
-           "--users", "4", "--gpus", "rtx-3060-12gb", "--slots", "4", "--ubatch", "512", "--batch",
-           "2048", "--format", "csv"});
+  const Outcome o = run({"compare", "--model", "llama-3.2-1b,qwen2.5-0.5b", "--quant", "Q8_0",
+                         "--load", "chat", "--users", "4", "--gpus", "rtx-3060-12gb", "--slots",
+                         "4", "--ubatch", "512", "--batch", "2048", "--format", "csv"});
   INFO(o.error);
   REQUIRE(o.exit == 0);
   CHECK(o.out.find("model,rig,way,quant,") == 0);
