@@ -237,7 +237,7 @@ TEST_CASE("What is named twice is compared once, and said", "[cli][compare]") {
 
 TEST_CASE("One more of a rig's two cards is the third", "[cli][compare]") {
   const Outcome o =
-      run({"compare", "--base", "dual-rtx-3090", "--model", "llama-3.3-70b", "--context", "32768"});
+      run({"compare", "--base", "dual-rtx-3090", "--model", "qwen2.5-32b", "--quant", "F16"});
   INFO(o.out << o.error);
   CHECK(contains(o.out, "third rtx-3090"));
   CHECK_FALSE(contains(o.out, "second rtx-3090"));
