@@ -315,15 +315,15 @@ Result<std::unique_ptr<OfferedLoad>> offer_trace(const Load& load, TokenCount co
   if (!trace) return trace.error();
   std::vector<ServedRequest>& requests = trace->requests;
   if (requests.size() > std::size_t(load.requests)) requests.resize(std::size_t(load.requests));
-  std::size_t shortened = 0;
-  for (ServedRequest& r : requests) {
-    r.arrival = r.arrival / load.rate_scale;
-    shortened += r.prompt + r.output > context ? 1 : 0;
-    cut(r, context);
-  }
+  for (ServedRequest& r : requests) r.arrival = r.arrival / load.rate_scale;
   if (load.duration)
     std::erase_if(requests, [&](const ServedRequest& r) { return r.arrival > *load.duration; });
   if (engines > 1) requests = of_one_engine(requests, engines);
+  std::size_t shortened = 0;  // of those that are asked
+  for (ServedRequest& r : requests) {
+    shortened += r.prompt + r.output > context ? 1 : 0;
+    cut(r, context);
+  }
   return std::unique_ptr<OfferedLoad>(std::make_unique<TraceLoad>(std::move(requests), shortened));
 }
 

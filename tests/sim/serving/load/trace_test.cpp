@@ -8,6 +8,7 @@
 #include "core/base/quantile.hpp"
 #include "sim/serving/load/offered_load.hpp"
 #include "tests/catch.hpp"
+#include "tests/folder.hpp"
 
 using namespace rigcast;
 
@@ -203,6 +204,24 @@ TEST_CASE("A trace is offered at its rate, or another", "[serving][trace]") {
   load.trace = "no-such.csv";
   CHECK_FALSE(offer(load, 250));
   std::filesystem::remove(file);
+}
+
+TEST_CASE("Of a trace, requests that are asked are counted as cut", "[serving][trace]") {
+  const rigcast::test::Folder folder;
+  const std::string file = folder / "long.csv";
+  std::ofstream(file) << kOwn << "0,300,10\n1,300,10\n2,100,10\n3,300,10\n4,100,10\n5,300,10\n";
+  Load load;
+  load.arrival = ArrivalProcess::kTrace;
+  load.trace = file;
+  const auto cut = [&](int engines) {
+    const auto offered = offer(load, 250, engines);
+    REQUIRE(offered);
+    return (*offered)->shortened();
+  };
+  CHECK(cut(1) == 4);
+  CHECK(cut(2) == 1);  // those at 0, 2 and 4 s
+  load.duration = 2_s;
+  CHECK(cut(1) == 2);
 }
 
 TEST_CASE("A trace that begins before 0 begins with its first request", "[serving][trace]") {
