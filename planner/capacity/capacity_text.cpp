@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "core/text/unit_text.hpp"
 #include "report/report_words.hpp"
@@ -112,15 +113,17 @@ class Screen : TextScreen {
     gap();
   }
 
-  // TTFT p95 over the loads, in eighths.
+  // TTFT p95 over the loads, in eighths; of an overloaded server there is none.
   void bars() {
     static constexpr std::string_view kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-    double most = 0;
-    for (const CapacityPoint& p : r_.capacity.curve) most = std::max(most, p.figures.ttft.p95);
+    std::vector<double> waits;
+    for (const CapacityPoint& p : r_.capacity.curve)
+      if (p.figures.state != ServingState::kOverloaded) waits.push_back(p.figures.ttft.p95);
+    const double most = waits.empty() ? 0 : std::ranges::max(waits);
     if (most <= 0) return;
     std::string text = "  TTFT p95 ";
-    for (const CapacityPoint& p : r_.capacity.curve)
-      text += kBars[std::min<std::size_t>(7, std::size_t(8 * p.figures.ttft.p95 / most))];
+    for (const double wait : waits)
+      text += kBars[std::min<std::size_t>(7, std::size_t(8 * wait / most))];
     line(text + fmt::format("  up to {}", time_text(Seconds{most})));
   }
 

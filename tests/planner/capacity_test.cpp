@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "planner/capacity/capacity_csv.hpp"
+#include "planner/capacity/capacity_text.hpp"
 #include "tests/catch.hpp"
 
 using namespace rigcast;
@@ -140,4 +142,25 @@ TEST_CASE("A load without a wish, and one that is recorded, have no capacity", "
   const auto found = find_most(users_who_want(2), fails);
   REQUIRE_FALSE(found);
   CHECK(found.error().message == "no");
+}
+
+TEST_CASE("Waits of an overloaded server are no figures", "[capacity]") {
+  planner::CapacityPoint stable, overloaded;
+  stable.amount = 1;
+  stable.figures.ttft.p50 = stable.figures.ttft.p95 = 0.25;
+  overloaded.amount = 2;
+  overloaded.figures.ttft.p50 = overloaded.figures.ttft.p95 = 71.5;
+  overloaded.figures.state = ServingState::kOverloaded;
+  const Scenario scenario;
+  const Load load = users_who_want(2);
+  planner::CapacityReport report{scenario, load, {}, {}, {}, {}, {}, {}};
+  report.capacity.curve = {stable, overloaded};
+  const std::string csv = to_csv(report);
+  INFO(csv);
+  CHECK(csv.find(",is_capacity,state\n1,0,0,0.25,0.25,,0,0,,,true,false,stable\n"
+                 "2,0,0,,,,0,0,,,false,false,overloaded\n") != std::string::npos);
+  const std::string text = to_text(report, {});
+  INFO(text);
+  CHECK(text.find("TTFT p95 █  up to 250 ms") != std::string::npos);
+  CHECK(text.find("71.5") == std::string::npos);
 }
