@@ -194,7 +194,9 @@ Seconds pipeline_saving(const StepContext& s, const std::vector<double>& by_devi
   if (by_device.size() < 2 || ubatches < 2) return {};
   const double all = std::accumulate(by_device.begin(), by_device.end(), 0.0);
   const double busiest = *std::ranges::max_element(by_device);
-  return Seconds{s.runtime.batch.pipeline.value * (ubatches - 1.0) * (all - busiest)};
+  // The stages of a paged server compute the pieces of a prompt so as those of a load.
+  const double share = s.placement.groups.pipeline > 1 ? 1.0 : s.runtime.batch.pipeline.value;
+  return Seconds{share * (ubatches - 1.0) * (all - busiest)};
 }
 
 }  // namespace rigcast

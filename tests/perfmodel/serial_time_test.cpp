@@ -29,6 +29,12 @@ TEST_CASE("Several ubatches hide the time of all GPUs but the busiest", "[serial
   CHECK(saving(0.0, {3, 1}, 4) == 0);
 }
 
+TEST_CASE("Stages hide all of it, whatever a runtime's other batches do", "[serial]") {
+  Scenario stages = piped(0);
+  stages.placement.groups.pipeline = 2;
+  CHECK(pipeline_saving(stages, {3, 1}, 4).value == Approx(3.0));
+}
+
 TEST_CASE("One GPU, or one ubatch, has nothing to hide", "[serial]") {
   CHECK(saving(1.0, {}, 4) == 0);
   CHECK(saving(1.0, {3}, 4) == 0);
