@@ -19,6 +19,7 @@
 #include "planner/commands.hpp"
 #include "planner/server_commands.hpp"
 #include "report/terminal/progress_line.hpp"
+#include "sim/serving/scenario_ram.hpp"
 #include "sim/serving/simulate_load.hpp"
 
 namespace rigcast::cli {
@@ -144,6 +145,8 @@ int capacity_verb(const Options& o, const Catalogue& catalogue) {
   if (!capacity) return fail(capacity.error());
   CapacityReport report{*scenario, load, *std::move(capacity), {}, {}, {}, {}, {}};
   if (std::string note = placement_note(*scenario, *simulation); !note.empty())
+    report.notes.push_back(std::move(note));
+  if (auto note = note_on_ram_limit(*scenario, simulation->memory().ram_cache); !note.empty())
     report.notes.push_back(std::move(note));
   if (load.duration) report.notes.emplace_back("the load goes on: its duration is left out");
   if (const auto low =

@@ -14,6 +14,7 @@
 #include "report/terminal/progress_line.hpp"
 #include "report/trace_stream.hpp"
 #include "sim/by_context.hpp"
+#include "sim/serving/scenario_ram.hpp"
 #include "sim/serving/simulate_load.hpp"
 #include "sim/serving/watch/load_trace.hpp"
 #include "sim/simulate.hpp"
@@ -68,14 +69,19 @@ std::optional<Error> add_serving(Report& report, const std::string& trace_file) 
   });
   std::optional<LoadTraceFile> file;
   if (!trace_file.empty()) {
-    auto out = TraceStream::create(trace_file,
-                                   fmt::format("{}, {} predicted", s.model.name, text(*s.load)));
+    const int engines = s.placement.groups.data;
+    const std::string of =
+        engines > 1 ? fmt::format(", one of {} engines with its share of the load", engines) : "";
+    auto out = TraceStream::create(
+        trace_file, fmt::format("{}, {} predicted{}", s.model.name, text(*s.load), of));
     if (!out) return out.error();
     file.emplace(*std::move(out), simulation->cache_units());
   }
   auto serving = simulation->report(*s.load, file ? &file->trace : nullptr);
   if (!serving) return serving.error();
   report.serving = *std::move(serving);
+  if (auto note = note_on_ram_limit(s, simulation->memory().ram_cache); !note.empty())
+    report.warnings.push_back(std::move(note));
   if (!file) return std::nullopt;
   file->trace.finish();
   if (auto note = file->trace.left_out(); !note.empty())

@@ -16,13 +16,20 @@ DeviceMemory& device(MemoryPlan& plan, DeviceIndex index) {
   return index == kHost ? plan.devices.back() : plan.devices[std::size_t(index)];
 }
 
+// GPUs that share every layer are one part of the rig. `first`: their first one's number.
+std::string name_of(const Rig& rig, const GpuPart& gpu, int first) {
+  if (!gpu.shared) return fmt::format("GPU {}", first);
+  if (rig.gpus.size() == 1) return fmt::format("{} GPUs together", gpu.shared->gpus);
+  return fmt::format("GPUs {}-{}", first, first + gpu.shared->gpus - 1);
+}
+
 MemoryPlan empty_plan(const MemoryContext& s) {
   MemoryPlan plan;
-  for (std::size_t g = 0; g < s.rig.gpus.size(); ++g) {
+  int first = 0;
+  for (const GpuPart& gpu : s.rig.gpus) {
     DeviceMemory d;
-    const GpuPart& gpu = s.rig.gpus[g];
-    d.device =
-        gpu.shared ? fmt::format("{} GPUs together", gpu.shared->gpus) : fmt::format("GPU {}", g);
+    d.device = name_of(s.rig, gpu, first);
+    first += gpu.shared ? gpu.shared->gpus : 1;
     d.tier = Tier::kVram;
     d.capacity = gpu.unified ? s.rig.ram.capacity.value * gpu.gpu_share.value : gpu.memory.value;
     d.overhead = s.rig.vram_reserved.value;
@@ -158,15 +165,11 @@ Bytes mapped_weights(const StepContext& s, const MemoryPlan& plan) {
   return std::max(Bytes{}, all - buffers - (has_projector ? s.projector->bytes : Bytes{}));
 }
 
-// llama-server allocates states as they come, so that its own limit, which nobody asked for, takes
-// what all else leaves.
-bool takes_what_is_left(const MemoryContext& s) {
-  return s.scheduler->layout == KvLayout::kSlots &&
-         s.scheduler->ram_cache == s.runtime.server->scheduler.ram_cache;
-}
+// llama-server allocates states as they come: its limit, stated or not, is of what all else leaves.
+bool takes_what_is_left(const MemoryContext& s) { return s.scheduler->layout == KvLayout::kSlots; }
 
 // A server's cache in RAM, as far as there is room. Blocks are allocated when the server starts.
-// `states`: only a limit that nobody asked for, else only others.
+// `states`: only those of slots, else only blocks.
 void add_ram_cache(const MemoryContext& s, bool states, MemoryPlan& plan) {
   if (!s.has_load || !s.scheduler || !s.runtime.server || !s.scheduler->prefix_cache) return;
   if (takes_what_is_left(s) != states) return;
@@ -221,7 +224,13 @@ MemoryPlan plan_memory(const MemoryContext& s, const Placement& p, const Batch& 
 }
 
 Bytes held_of_file(const StepContext& s, const MemoryPlan& plan) {
-  return mapped_weights(s, plan) + plan.devices.back().page_cache;
+  const DeviceMemory& host = plan.devices.back();
+  const Bytes mapped = mapped_weights(s, plan);
+  const bool fills_later =
+      s.runtime.server && s.runtime.server->scheduler.layout == KvLayout::kSlots;
+  if (!fills_later || plan.ram_cache.value <= 0) return mapped + host.page_cache;
+  const Bytes room = std::max(Bytes{}, host.free() + plan.ram_cache);
+  return mapped + std::clamp(file_bytes(s) - mapped - plan.outside_ram, Bytes{}, room);
 }
 
 MemoryPlan plan_memory(const MemoryContext& s, const Placement& p, TokenCount cached) {

@@ -15,7 +15,7 @@ MemoryPlan plan_memory(const MemoryContext& context, const Placement& placement,
 /// Memory in use when a single sequence, or that of every slot, has `cached` tokens.
 MemoryPlan plan_memory(const MemoryContext& context, const Placement& placement, TokenCount cached);
 
-/// Bytes of the files of model, draft model and projector that RAM holds under the plan: its pages
+/// Bytes of the files of model, draft model and projector that RAM holds when requests begin: pages
 /// in the cache, and those that are the host's weights, or with Metal also the GPU's.
 Bytes held_of_file(const StepContext& context, const MemoryPlan& plan);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "core/model/kv_bytes.hpp"
@@ -63,8 +64,7 @@ Result<RamTier> ram_tier_of(const Scenario& s, const Placement& p, Bytes free) {
   const SchedulerPolicy& policy = *s.scheduler;
   RamTier tier;
   if (policy.ram_cache.value <= 0 || !policy.prefix_cache) return tier;
-  const bool is_default = policy.ram_cache == s.runtime.server->scheduler.ram_cache;
-  if (policy.ram_cache > free && !is_default)
+  if (policy.ram_cache > free && policy.layout == KvLayout::kBlocks)
     return Error{ErrorKind::kDoesNotFit,
                  fmt::format("a cache of {} in RAM, of which {} are free",
                              text_gib(policy.ram_cache), text_gib(std::max(free, Bytes{}))),
@@ -83,6 +83,16 @@ Result<RamTier> ram_tier_of(const Scenario& s, const Placement& p, Bytes free) {
                    : latency;
   tier.contended = contended_links(s, p, tier);
   return tier;
+}
+
+std::string note_on_ram_limit(const Scenario& s, Bytes room) {
+  const SchedulerPolicy& policy = *s.scheduler;
+  const bool is_used = policy.prefix_cache && policy.layout == KvLayout::kSlots;
+  if (!is_used || policy.ram_cache <= room) return {};
+  return fmt::format(
+      "RAM has room for {} of the {} of prompts that the server may keep there: forecast with as "
+      "much; without --cache-ram {:.0f} it would go on until RAM is full",
+      text_gib(room), text_gib(policy.ram_cache), std::floor(room / 1_MiB));
 }
 
 }  // namespace rigcast

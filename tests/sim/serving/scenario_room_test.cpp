@@ -1,7 +1,10 @@
 // Room of layers that keep the tokens of a window alone.
 #include "sim/serving/scenario_room.hpp"
 
+#include "perfmodel/context/companions.hpp"
+#include "perfmodel/memory.hpp"
 #include "perfmodel/resolve_placement.hpp"
+#include "sim/serving/scenario_ram.hpp"
 #include "sim/serving/simulate_load.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
@@ -84,21 +87,37 @@ TEST_CASE("A cache of blocks in RAM is not free memory", "[serving][vllm][ram]")
 }
 
 TEST_CASE("llama-server's states in RAM take no more than all else leaves", "[serving][ram]") {
-  const auto host = [](const char* ram) {
-    const Scenario s = scenario({{"rig.gpu", "[\"rtx-3090\"]"},
-                                 {"rig.ram", ram},
-                                 {"model.name", "llama-3.1-8b"},
-                                 {"model.quant", "Q4_K_M"},
-                                 {"runtime.name", "llama.cpp"},
-                                 {"load.users", "2"},
-                                 {"workload.context", "4096"}});
-    return plan_memory(s, resolve_placement(s), s.workload.context).devices.back();
+  const auto with_ram = [](const char* ram, const Settings& more = {}) {
+    return scenario(with({{"rig.gpu", "[\"rtx-3090\"]"},
+                          {"rig.ram", ram},
+                          {"model.name", "llama-3.1-8b"},
+                          {"model.quant", "Q4_K_M"},
+                          {"runtime.name", "llama.cpp"},
+                          {"load.users", "2"},
+                          {"workload.context", "4096"}},
+                         more));
   };
+  const auto plan_of = [](const Scenario& s) {
+    return plan_memory(s, resolve_placement(s), s.workload.context);
+  };
+  const auto host = [&](const char* ram) { return plan_of(with_ram(ram)).devices.back(); };
   CHECK(host("\"2xddr4-3200:32GiB\"").kv == 8_GiB);
   const DeviceMemory small = host("\"2xddr4-3200:8GiB\"");
   CHECK(small.kv.value > 0);
   CHECK(small.free().value == 0);
   CHECK(small.page_cache.value == 0);
+  // It fills while requests are served: when the server starts, the file is where it will be.
+  const Scenario starts = with_ram("\"2xddr4-3200:8GiB\"");
+  CHECK(held_of_file(starts, plan_of(starts)) == file_bytes(starts));
+  // A limit that is stated is one as well, of whatever size; a note tells what is left of it.
+  CHECK(note_on_ram_limit(with_ram("\"2xddr4-3200:32GiB\""), 8_GiB).empty());
+  for (const char* limit : {"\"7.9 GiB\"", "\"8 GiB\"", "\"20 GiB\""}) {
+    const Scenario s = with_ram("\"2xddr4-3200:8GiB\"", {{"scheduler.ram_cache", limit}});
+    const auto simulation = LoadSimulation::make(s);
+    REQUIRE(simulation);
+    CHECK(simulation->memory().ram_cache == small.kv);
+    CHECK(note_on_ram_limit(s, small.kv).starts_with("RAM has room for"));
+  }
 }
 
 TEST_CASE("Blocks of windows are taken and given back with the others", "[serving]") {
