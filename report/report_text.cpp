@@ -16,8 +16,9 @@ namespace {
 
 constexpr std::size_t kLabelWidth = 15;
 constexpr std::size_t kFigureWidth = 27;
-constexpr std::size_t kBesideChart = 48;    // the margin of the y axis, and what a cliff says
-constexpr std::size_t kMemoryFigures = 18;  // device and capacity
+constexpr std::size_t kBesideChart = 48;  // the margin of the y axis, and what a cliff says
+constexpr std::size_t kMemoryLabel = 8;   // at least
+constexpr std::size_t kMemoryCapacity = 10;
 constexpr std::size_t kFewestCells = 4;
 constexpr std::size_t kMaxCliffs = 3;
 constexpr std::size_t kMaxAdvice = 3;
@@ -84,7 +85,8 @@ class Screen : TextScreen {
     paragraph("  load           ", r_.serving->load);
     gap();
     const bool has_slo = s_.load.has_value();
-    for (const ServingLine& l : serving_lines(*r_.serving, has_slo ? s_.load->slo : Slo{}))
+    const Slo slo = has_slo ? s_.load->slo : Slo{};
+    for (const ServingLine& l : serving_lines(*r_.serving, slo, s_.placement.groups.data))
       serving_line(l);
     const std::string shortened = shortened_text(r_.serving->figures);
     if (!shortened.empty()) paragraph("  note           ", shortened);
@@ -234,11 +236,14 @@ class Screen : TextScreen {
     if (std::ranges::none_of(devices, in_use)) return;
     if (r_.fits) gap();
     const std::string_view legend = "  █ weights   ▓ KV ▒ buffers ░ reserved · page cache   free";
-    const std::size_t figures = kMemoryFigures + text_width(legend);
-    const std::size_t cells = std::max(width_, figures + kFewestCells) - figures;
-    line(pad_right("  memory in GiB", kMemoryFigures + cells) + std::string(legend));
+    std::size_t label = kMemoryLabel;
     for (const DeviceMemory& d : devices)
-      if (in_use(d)) memory_row(d, cells);
+      if (in_use(d)) label = std::max(label, text_width(memory_label(d)));
+    const std::size_t figures = label + kMemoryCapacity + text_width(legend);
+    const std::size_t cells = std::max(width_, figures + kFewestCells) - figures;
+    line(pad_right("  memory in GiB", label + kMemoryCapacity + cells) + std::string(legend));
+    for (const DeviceMemory& d : devices)
+      if (in_use(d)) memory_row(d, label, cells);
     if (s_.rig.unified()) line(paint_.dim(fmt::format("  {}", kUnifiedNote)));
   }
 
@@ -250,7 +255,9 @@ class Screen : TextScreen {
     return pad_left(b.value == 0 ? "-" : text, width);
   }
 
-  void memory_row(const DeviceMemory& d, std::size_t cells) {
+  std::string memory_label(const DeviceMemory& d) const { return "  " + device_label(s_.rig, d); }
+
+  void memory_row(const DeviceMemory& d, std::size_t label, std::size_t cells) {
     const Bytes buffers = d.activations + d.staging;
     const BarSegment segments[] = {{d.weights.value, "█"},
                                    {d.kv.value, "▓"},
@@ -259,7 +266,7 @@ class Screen : TextScreen {
                                    {d.page_cache.value, "·"}};
     const bool over = d.free().value < 0;
     const std::string free = gib(d.free(), 7);
-    line(pad_right("  " + device_label(s_.rig, d), 8) + gib(d.capacity, 8) + "  " +
+    line(pad_right(memory_label(d), label) + gib(d.capacity, 8) + "  " +
          draw_bar(segments, d.capacity.value, cells) + gib(d.weights, 11) + gib(d.kv, 7) +
          gib(buffers, 10) + gib(d.overhead, 11) + gib(d.page_cache, 13) +
          (over ? paint_.yellow(free) : free));

@@ -40,13 +40,16 @@ std::string served_text(const ServingReport& s) {
                      rate_text(f.output_tokens_per_s), rate_text(f.prompt_tokens_per_s));
 }
 
-std::string cache_text(const ServingFigures& f) {
-  const std::string capacity = text_count(f.cache.capacity);
+// Of several engines one is simulated: the shares are those of its cache.
+std::string cache_text(const ServingFigures& f, int engines) {
+  const std::string capacity = text_count(f.cache.capacity / engines);
+  const char* whose = engines > 1 ? "each engine's " : "";
   std::string text =
-      f.cache.slots ? fmt::format("{} tokens; {} of the slots in use in the mean, {} at most",
-                                  capacity, share_text(f.cache.mean), share_text(f.cache.peak))
-                    : fmt::format("{} full in the mean, {} at most, of {} tokens",
-                                  share_text(f.cache.mean), share_text(f.cache.peak), capacity);
+      f.cache.slots
+          ? fmt::format("{}{} tokens; {} of the slots in use in the mean, {} at most", whose,
+                        capacity, share_text(f.cache.mean), share_text(f.cache.peak))
+          : fmt::format("{} full in the mean, {} at most, of {}{} tokens", share_text(f.cache.mean),
+                        share_text(f.cache.peak), whose, capacity);
   if (f.cache.hit_rate > 0)
     text += fmt::format("; {} of prompts were in it", share_text(f.cache.hit_rate));
   if (f.cache.preemptions > 0)
@@ -87,7 +90,7 @@ std::string shortened_text(const ServingFigures& f) {
       text_count(std::int64_t(f.shortened)), text_count(std::int64_t(f.requests)));
 }
 
-std::vector<ServingLine> serving_lines(const ServingReport& s, const Slo& slo) {
+std::vector<ServingLine> serving_lines(const ServingReport& s, const Slo& slo, int engines) {
   const ServingFigures& f = s.figures;
   std::vector<ServingLine> lines;
   const bool endless = f.state == ServingState::kOverloaded;
@@ -105,7 +108,7 @@ std::vector<ServingLine> serving_lines(const ServingReport& s, const Slo& slo) {
                    fmt::format("{} requests run, {} wait in the mean; at most {} run",
                                three_digits(f.running), three_digits(f.waiting), f.peak_running),
                    {}});
-  lines.push_back({"KV cache", cache_text(f), {}});
+  lines.push_back({"KV cache", cache_text(f, engines), {}});
   if (f.cache.ram && f.cache.ram->to_ram.value + f.cache.ram->to_gpu.value > 0)
     lines.push_back({"KV in RAM", ram_text(*f.cache.ram), {}});
   if (f.refused > 0)

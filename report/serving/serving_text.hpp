@@ -14,8 +14,10 @@ struct ServingLine {
   std::string label, figures, beside;
 };
 
-/// In the order in which people ask: what users see, what all get, what fills up.
-std::vector<ServingLine> serving_lines(const ServingReport& serving, const Slo& slo);
+/// In the order in which people ask: what users see, what all get, what fills up. `engines`: that
+/// share the load, each with its own cache.
+std::vector<ServingLine> serving_lines(const ServingReport& serving, const Slo& slo,
+                                       int engines = 1);
 
 /// "prompts 61 % of the steps' time; slots full 22 % of the time".
 std::string limit_text(const ServingFigures& figures);

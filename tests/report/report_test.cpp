@@ -401,6 +401,16 @@ TEST_CASE("Memory is a bar for every device that holds anything, with its figure
   CHECK(has(text, "RAM       32.0"));
   CHECK(has(text, "5.70   4.00      0.55       0.68            -   1.07"));
   CHECK_FALSE(has(text, "GPU 1"));
+  // Longer names of devices leave the figures where they can be seen.
+  for (DeviceMemory& d : r.memory.devices)
+    if (d.tier == Tier::kVram) d.device = "GPUs 10-11";
+  Scenario several = scenario();
+  several.rig.gpus.push_back(several.rig.gpus.front());
+  r.scenario = std::make_shared<const Scenario>(std::move(several));
+  const std::string groups = to_text(r, {});
+  INFO(groups);
+  CHECK(has(groups, "GPUs 10-11    12.0"));
+  CHECK(has(groups, "5.70   4.00      0.55       0.68            -   1.07"));
 }
 
 TEST_CASE("Few positions are a table besides", "[report]") {

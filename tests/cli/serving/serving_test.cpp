@@ -44,6 +44,19 @@ TEST_CASE("simulate writes the timeline of a load", "[cli][serving][trace]") {
   CHECK(copied / duration == Approx(share).epsilon(1e-6));
 }
 
+TEST_CASE("The timeline of a load on several engines says whose it is", "[cli][serving][trace]") {
+  const rigcast::test::Folder folder;
+  const std::string file = folder / "engines.json";
+  const Outcome out = run({"simulate", "--gpu", "2xrtx-4090", "--model", "llama-3.1-8b",
+                           "--runtime", "vllm", "--context", "4096", "--data-parallel", "2",
+                           "--users", "2", "--load", "chat", "--trace", file});
+  INFO(out.error);
+  REQUIRE(out.exit == 0);
+  const Json trace = Json::parse(std::ifstream(file));
+  const std::string title = trace["traceEvents"][0]["args"]["name"];
+  CHECK(title.ends_with(", one of 2 engines with its share of the load"));
+}
+
 TEST_CASE("simulate with users tells what each of them sees", "[cli][serving]") {
   const std::vector<std::string> load = {"--users", "3", "--load", "chat"};
   const Outcome text = run(served("simulate", load));

@@ -1,11 +1,14 @@
 // Loads on servers whose GPUs are stages of a pipeline, or several engines.
 #include <cmath>
+#include <memory>
 
 #include "perfmodel/memory.hpp"
 #include "perfmodel/resolve_placement.hpp"
+#include "report/serving/serving_text.hpp"
 #include "sim/serving/batch_time.hpp"
 #include "sim/serving/load/offered_load.hpp"
 #include "sim/serving/simulate_load.hpp"
+#include "sim/simulate.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
@@ -89,6 +92,21 @@ TEST_CASE("A user of a pipeline has the speed of a single request", "[serving][g
         Approx(f.requests_per_s * (f.e2e.mean - f.ttft.mean + f.tpot.mean)).epsilon(0.2));
 }
 
+TEST_CASE("The pieces of a single prompt follow one another through the stages",
+          "[serving][groups]") {
+  const Settings prompt = {{"placement.pipeline_parallel", "2"},
+                           {"workload.context", "32768"},
+                           {"workload.prompt_tokens", "16384"},
+                           {"workload.output_tokens", "16"}};
+  const auto ttft = [](const Scenario& s) {
+    return sim::simulate(std::make_shared<const Scenario>(s), {}).resident->total().value;
+  };
+  const double alone = ttft(scenario(on(2, prompt)));
+  const double one = figures_of(with(on(2, prompt), {{"load.users", "1"}})).ttft.p50;
+  // Both have eight pieces in nine times half of a piece's time.
+  CHECK(alone == Approx(one).epsilon(0.03));
+}
+
 TEST_CASE("GPUs with whole experts wait for the fullest", "[serving][groups]") {
   const auto tpot = [](const char* users, const char* whole) {
     return figures_of(on(4, {{"model.name", "qwen3-30b-a3b"},
@@ -121,6 +139,27 @@ TEST_CASE("Two engines serve twice what one does", "[serving][groups]") {
       figures_of(on(2, {{"load.users", "3"}, {"placement.data_parallel", "2"}}));
   CHECK(three.tpot.p50 == users.tpot.p50);
   CHECK(three.output_tokens_per_s == Approx(1.5 * users.output_tokens_per_s).epsilon(1e-9));
+}
+
+TEST_CASE("The cache of which shares are told is one engine's", "[serving][groups]") {
+  ServingReport serving;
+  serving.figures.cache.capacity = 90'656;
+  serving.figures.cache.peak = 0.09;
+  const auto cache = [&](int engines) {
+    for (const ServingLine& line : serving_lines(serving, {}, engines))
+      if (line.label == "KV cache") return line.figures;
+    return std::string();
+  };
+  CHECK(cache(1).ends_with("9 % at most, of 90,656 tokens"));
+  CHECK(cache(2).ends_with("9 % at most, of each engine's 45,328 tokens"));
+}
+
+TEST_CASE("Groups of GPUs are named by those in them", "[serving][groups]") {
+  const Scenario s = scenario(on(4, {{"placement.pipeline_parallel", "2"}, {"load.rate", "1"}}));
+  const MemoryPlan memory = plan_memory(s, resolve_placement(s), s.workload.context);
+  REQUIRE(memory.devices.size() == 3);
+  CHECK(memory.devices[0].device == "GPUs 0-1");
+  CHECK(memory.devices[1].device == "GPUs 2-3");
 }
 
 TEST_CASE("Turns of a session find what was said when it was there last", "[serving][groups]") {
