@@ -8,6 +8,7 @@
 #include "planner/load_plan/load_plan_text.hpp"
 #include "planner/load_plan/rig_loads_csv.hpp"
 #include "planner/load_plan/rig_loads_json.hpp"
+#include "planner/load_plan/way_commands.hpp"
 #include "planner/server_commands.hpp"
 #include "report/terminal/progress_line.hpp"
 
@@ -62,7 +63,7 @@ int plan_for_load(const TomlDocument& document, const Scenario& s,
                 : price_of_gpus(s.rig, *prices);
   std::string text;
   if (!program.empty())
-    text = planner::command_of(best.way) + "\n";
+    text = planner::text_of(planner::commands_of(best.way)) + "\n";
   else if (output.format == Format::kJson)
     text = to_json(s, *plan, price);
   else if (output.format == Format::kCsv)

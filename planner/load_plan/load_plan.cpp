@@ -13,8 +13,9 @@ namespace {
 constexpr double kHardlySmaller = 0.9;
 
 struct Choice {
-  Candidate candidate;
-  double bytes = 0;  // of the weights
+  std::string quant;
+  KvTypes kv_types;
+  QualityLoss loss;
 };
 
 // Mixes and caches within the loss, the least loss first.
@@ -51,11 +52,7 @@ std::vector<Choice> choices_of(const Scenario& s, const LoadSearch& search,
       if (search.max_loss && search.space.kv_types.size() > 1 &&
           (!cache || loss.nats > *search.max_loss))
         continue;
-      Candidate candidate = candidate_of(s);
-      candidate.quant = mix.quant;
-      candidate.kv_types = types;
-      candidate.loss = loss;
-      out.push_back({std::move(candidate), mix.bytes});
+      out.push_back({mix.quant, types, loss});
     }
   }
   return out;
@@ -89,6 +86,14 @@ double machines_for(double amount, double on_one) {
 
 std::optional<double> maybe_machines(double amount, double on_one) {
   return on_one > 0 ? std::optional(machines_for(amount, on_one)) : std::nullopt;
+}
+
+// One server of a use with a mix and a cache. Its GPUs, and how they share layers, are its own.
+Scenario with_choice(const Scenario& server, const Choice& choice) {
+  Candidate candidate = candidate_of(server);
+  candidate.quant = choice.quant;
+  candidate.kv_types = choice.kv_types;
+  return scenario_of(server, candidate);
 }
 
 // Who is served by the same settings as the one before begins with them.
@@ -139,11 +144,11 @@ Result<std::vector<ServedWay>> find_ways(const Scenario& scenario, const LoadSea
     std::optional<ServedWay> before;
     for (const Choice& choice : choices) {
       if (search.progress)
-        search.progress(fmt::format("{} with a cache in {}{}", choice.candidate.quant,
-                                    rigcast::text(choice.candidate.kv_types),
+        search.progress(fmt::format("{} with a cache in {}{}", choice.quant,
+                                    rigcast::text(choice.kv_types),
                                     use.servers > 1 ? ", copies" : ""));
-      const Scenario start = with_settings_of(scenario_of(use.scenario, choice.candidate),
-                                              before ? &*before : nullptr);
+      const Scenario start =
+          with_settings_of(with_choice(use.scenario, choice), before ? &*before : nullptr);
       auto way = find_way(start, search.fixed, use.servers > 1, make_server,
                           before ? before->capacity.most : 0);
       if (!way) return way.error();
@@ -151,7 +156,7 @@ Result<std::vector<ServedWay>> find_ways(const Scenario& scenario, const LoadSea
       if (!*way) continue;
       (*way)->use = use.use;
       (*way)->servers = use.servers;
-      (*way)->loss = choice.candidate.loss;
+      (*way)->loss = choice.loss;
       before = **way;
       ways.push_back(**std::move(way));
     }

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/text/unit_text.hpp"
-#include "planner/load_plan/rig_loads_json.hpp"
+#include "planner/load_plan/way_commands.hpp"
 #include "report/report_words.hpp"
 #include "report/serving/serving_text.hpp"
 #include "report/text_screen.hpp"
@@ -160,8 +160,11 @@ class PlanScreen : TextScreen {
       if (const std::string cut = shortened_text(best.fleet->figures); !cut.empty())
         paragraph("  note   ", cut);
     for (const std::string& warning : s_.warnings) paragraph("  note   ", warning);
-    if (const std::string command = command_of(best.way); !command.empty())
-      paragraph("  next   ", command);
+    const char* label = "  next   ";
+    for (const std::string& command : commands_of(best.way)) {
+      paragraph(label, command);
+      label = "         ";
+    }
   }
 
   const Scenario& s_;

@@ -2,9 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "perfmodel/resolve_placement.hpp"
-#include "planner/commands.hpp"
-#include "planner/server_commands.hpp"
+#include "planner/load_plan/way_commands.hpp"
 #include "report/json_values.hpp"
 #include "report/serving_json.hpp"
 
@@ -32,7 +30,7 @@ Json way_json(const ServedWay& way) {
           {"serves", json_number(way.most())},
           {"interval", Json::array({whole(way.lowest), whole(way.highest)})},
           {"limited_by", way.capacity.broken},
-          {"command", command_of(way)}};
+          {"command", text_of(commands_of(way))}};
 }
 
 Json fleet_json(const std::optional<Fleet>& fleet) {
@@ -59,13 +57,6 @@ std::string dumped(const Json& json) {
 }
 
 }  // namespace
-
-std::string command_of(const ServedWay& way) {
-  const Scenario& s = *way.scenario;
-  if (s.runtime.id == "vllm" || s.runtime.id == "sglang") return shell_text(paged_command(s));
-  if (!is_llama_cpp(s.runtime, s.kv.policy)) return {};
-  return shell_text(llama_server_command(s, resolve_placement(s)));
-}
 
 std::string to_json(const Scenario& s, const LoadPlan& plan, const PartsPrice& price) {
   const bool users = !s.load->is_open();

@@ -15,7 +15,4 @@ std::string to_json(const Scenario& scenario, const LoadPlan& plan, const PartsP
 /// of these.
 std::string to_json(const std::vector<RigLoads>& models);
 
-/// The command that runs one server of a way; empty: none is known.
-std::string command_of(const ServedWay& way);
-
 }  // namespace rigcast::planner

@@ -1,10 +1,13 @@
 // Plans for a load: settings, machines, and the order of machines side by side.
 #include "planner/load_plan/load_plan.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
 #include "planner/load_plan/rig_loads.hpp"
+#include "planner/load_plan/way_commands.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
@@ -143,6 +146,67 @@ TEST_CASE("GPUs that are alike take a server each, with a share of the RAM", "[l
   const auto best = std::ranges::max_element(*ways, {}, &ServedWay::most);
   CHECK(best->use == GpuUse::kCopies);
   CHECK(best->most() == 60);
+}
+
+TEST_CASE("A copy on each GPU is a server for one GPU each", "[load_plan]") {
+  const auto copies_of = [](const Scenario& together, std::optional<ServerCopies> copies) {
+    LoadSearch search{full_space(together), {true, true, true}, std::nullopt, true, {}, {}};
+    search.space.quants = {together.quant};
+    search.space.kv_types = {together.kv.types};
+    search.copies = std::move(copies);
+    auto ways = find_ways(together, search, quality(), serving([](const Scenario&) { return 9.; }),
+                          nullptr);
+    REQUIRE(ways);
+    const auto way = std::ranges::find(*ways, GpuUse::kCopies, &ServedWay::use);
+    REQUIRE(way != ways->end());
+    return *way;
+  };
+  // GPUs that share every layer are one in the rig: a copy has a scenario of its own.
+  const auto paged = [&](const char* runtime, const char* gpu) {
+    const auto on = [&](const std::string& gpus) {
+      return with_users(40,
+                        {{"rig.gpu", gpus}, {"runtime.name", runtime}, {"model.quant", "BF16"}});
+    };
+    const std::string one = fmt::format("\"{}\"", gpu);
+    const Scenario together = on(fmt::format("[{0}, {0}]", one));
+    CHECK(together.placement.groups.tensor == 2);
+    const ServedWay way = copies_of(together, ServerCopies{on("[" + one + "]"), 2});
+    CHECK(way.scenario->placement.groups.tensor == 1);
+    return commands_of(way);
+  };
+  const auto is = [](const std::string& command, const char* begin, const char* end) {
+    INFO(command);
+    CHECK(command.starts_with(begin));
+    CHECK(command.ends_with(end));
+    CHECK(command.find("tensor-parallel") == std::string::npos);
+    CHECK(command.find("--tp-size") == std::string::npos);
+  };
+  const auto vllm = paged("vllm", "rtx-4090");
+  REQUIRE(vllm.size() == 2);
+  is(vllm[0], "CUDA_VISIBLE_DEVICES=0 vllm serve ", " --port 8000");
+  is(vllm[1], "CUDA_VISIBLE_DEVICES=1 vllm serve ", " --port 8001");
+  const auto sglang = paged("sglang", "rtx-4090");
+  REQUIRE(sglang.size() == 2);
+  is(sglang[1], "CUDA_VISIBLE_DEVICES=1 python3 -m sglang.launch_server ", " --port 30001");
+  const auto slots = [&](const char* gpus, const fixtures::Settings& more = {}) {
+    const auto two = fixtures::with({{"rig.gpu", gpus}}, more);
+    return commands_of(copies_of(with_users(40, two), std::nullopt));
+  };
+  const auto nvidia = slots("[\"rtx-3090\", \"rtx-3090\"]");
+  REQUIRE(nvidia.size() == 2);
+  is(nvidia[0], "CUDA_VISIBLE_DEVICES=0 llama-server ", " --port 8080");
+  is(nvidia[1], "CUDA_VISIBLE_DEVICES=1 llama-server ", " --port 8081");
+  const char* amd = "[\"rx-7900-xtx\", \"rx-7900-xtx\"]";
+  is(slots(amd, {{"runtime.backend", "rocm"}})[1], "HIP_VISIBLE_DEVICES=1 llama-server ",
+     " --port 8081");
+  is(slots(amd, {{"runtime.backend", "vulkan"}})[1], "GGML_VK_VISIBLE_DEVICES=1 llama-server ",
+     " --port 8081");
+  // One server has no port of its own, and sees all GPUs.
+  ServedWay together;
+  together.scenario = std::make_shared<const Scenario>(with_users(40));
+  REQUIRE(commands_of(together).size() == 1);
+  CHECK(commands_of(together)[0].starts_with("llama-server "));
+  CHECK(commands_of(together)[0].find("--port") == std::string::npos);
 }
 
 TEST_CASE("Of machines side by side the cheapest that serves comes first", "[load_plan]") {
