@@ -50,7 +50,8 @@ sim::Alternative alternative_of(const Scenario& s, const PlacementSettings& p) {
 
 // nullopt: none fits, or layers have no choice of place.
 std::optional<sim::Alternative> planned_placement(const Scenario& s) {
-  if (s.rig.gpus.empty() || s.rig.unified() || s.rig.between_stages ||
+  const bool has_choice = s.runtime.rules != RuntimeRules::kPagedServer;
+  if (!has_choice || s.rig.gpus.empty() || s.rig.unified() || s.rig.between_stages ||
       s.kv.policy == KvPolicy::kSpill)
     return std::nullopt;
   Scenario placed = s;

@@ -74,6 +74,13 @@ Words vllm_command(const Scenario& s) {
   return std::move(c).words();
 }
 
+// Of each GPU that shares the layers, whole GB, at least one: every rank allocates a pool of this
+// size for its own part of the cache. SGLang: mem_cache/memory_pool_host.py, HostKVCache.
+std::int64_t ram_gb_of_rank(const Scenario& s) {
+  const double gb = s.scheduler->ram_cache.value / 1e9 / s.placement.groups.tensor;
+  return std::max<std::int64_t>(1, std::int64_t(gb));
+}
+
 Words sglang_command(const Scenario& s) {
   const SchedulerPolicy& policy = *s.scheduler;
   Command c({"python3", "-m", "sglang.launch_server", "--model-path", model_of(s)});
@@ -86,7 +93,7 @@ Words sglang_command(const Scenario& s) {
   c.add("--chunked-prefill-size", policy.step_tokens);
   if (policy.ram_cache.value > 0) {
     c.add("--enable-hierarchical-cache");
-    c.add("--hicache-size", std::int64_t(std::max(1.0, policy.ram_cache.value / 1e9)));
+    c.add("--hicache-size", ram_gb_of_rank(s));
   }
   if (!policy.prefix_cache) c.add("--disable-radix-cache");
   return std::move(c).words();

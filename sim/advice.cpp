@@ -80,7 +80,7 @@ class Collector {
   }
 
   void layers() {
-    if (s_.rig.gpus.empty()) return;
+    if (s_.rig.gpus.empty() || s_.runtime.rules == RuntimeRules::kPagedServer) return;
     const int most = s_.model.layers + 1;
     const int now = report_.placement.gpu_layers;
     if (s_.placement.gpu_layers)

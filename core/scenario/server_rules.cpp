@@ -150,6 +150,10 @@ int paged_gpu_layers(const TomlTable& t, const RuntimeProfile& runtime, const Mo
   if (stated.value_or(all) < all)
     t.refuse("gpu_layers", fmt::format("{} has all layers on the GPU", runtime.name),
              "leave it out, or --runtime llama.cpp");
+  for (const char* key : {"cpu_moe_layers", "cpu_ffn_layers"})
+    if (t.has(key) && t.integer_or(key, 0, 0, model.layers) > 0)
+      t.refuse(key, fmt::format("{} has all weights on the GPU", runtime.name),
+               "leave it out, or --runtime llama.cpp");
   return all;
 }
 

@@ -33,7 +33,7 @@ void refuse_formats_of_others(const TomlTable& model, const RuntimeProfile& runt
 /// The same of types of the KV cache.
 void refuse_cache_of_others(const TomlTable& kv, const RuntimeProfile& runtime, KvTypes cache);
 
-/// GPU layers of a server with a pool of blocks: all. Refuses fewer.
+/// GPU layers of a server with a pool of blocks: all. Refuses fewer, and experts or FFNs in RAM.
 int paged_gpu_layers(const TomlTable& placement, const RuntimeProfile& runtime,
                      const ModelSpec& model, std::optional<int> stated);
 

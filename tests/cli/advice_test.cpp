@@ -52,6 +52,18 @@ TEST_CASE("A placement that a plan would choose is not advised again", "[cli]") 
   for (const json& a : advice(args)) CHECK_FALSE(contains(a.at("flags"), "--gpu-layers"));
 }
 
+TEST_CASE("No layers or experts in RAM are advised of a server that has all on the GPU", "[cli]") {
+  // 60.8 GiB do not fit on it.
+  const Outcome o = run({"simulate", "--gpu", "rtx-4090", "--model", "qwen3-30b-a3b", "--runtime",
+                         "vllm", "--quant", "BF16", "--context", "4096", "--format", "json"});
+  const json report = json::parse(o.out);
+  CHECK(report.at("fits") == false);
+  for (const json& a : report.at("advice")) {
+    CHECK_FALSE(contains(a.at("flags"), "--gpu-layers"));
+    CHECK_FALSE(contains(a.at("flags"), "--cpu-"));
+  }
+}
+
 TEST_CASE("What costs quality says how much, and comes after what does not", "[cli]") {
   const Args args{"--gpu",   "rtx-3060-12gb", "--model",   "qwen3-14b",
                   "--quant", "Q4_K_M",        "--context", "16384"};

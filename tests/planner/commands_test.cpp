@@ -300,6 +300,13 @@ TEST_CASE("Commands of servers with blocks have the limits of the scenario", "[p
         "--chunked-prefill-size 2048");
   CHECK(command("sglang", {{"scheduler.ram_cache", "16 GB"}})
             .ends_with("--enable-hierarchical-cache --hicache-size 16"));
+  // SGLang's size is of each rank; vLLM's of all of them.
+  const auto with_ram = [&](const char* runtime) {
+    return command(runtime, on_gpus("[\"2xrtx-3090\"]", {{"scheduler.ram_cache", "16 GB"}}));
+  };
+  CHECK(contains(with_ram("sglang"), "--tp-size 2"));
+  CHECK(with_ram("sglang").ends_with("--hicache-size 8"));
+  CHECK(with_ram("vllm").ends_with("--kv-offloading-size 15"));
   // Only what the programs take.
   for (const auto& [runtime, table] : {std::pair{"vllm", "serve"}, {"sglang", "launch_server"}}) {
     const auto options = options_of(runtime, table);

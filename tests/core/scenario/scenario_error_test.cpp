@@ -240,3 +240,17 @@ TEST_CASE("Unknown keys are refused in every table", "[scenario]") {
   }
   CHECK(contains(error_of(fixtures::kFullScenario + "[workloads]\n"), "did you mean workload?"));
 }
+
+TEST_CASE("Servers with a pool of blocks keep no experts and no FFNs in RAM", "[scenario]") {
+  for (const std::string runtime : {"vllm", "sglang", "tensorrt-llm"}) {
+    INFO(runtime);
+    const auto refusal = [&](const std::string& model, const std::string& placement) {
+      return error_of("[rig]\ngpu = 'h100-sxm'\n[model]\nquant = 'BF16'\nname = '" + model +
+                      "'\n[runtime]\nname = '" + runtime + "'\n[placement]\n" + placement + "\n");
+    };
+    CHECK(contains(refusal("qwen3-30b-a3b", "cpu_moe_layers = 24"), "placement.cpu_moe_layers: "));
+    CHECK(contains(refusal("qwen3-30b-a3b", "cpu_moe_layers = 24"), "has all weights on the GPU"));
+    CHECK(contains(refusal("llama-3.1-8b", "cpu_ffn_layers = 8"), "has all weights on the GPU"));
+    CHECK(refusal("qwen3-30b-a3b", "cpu_moe_layers = 0").empty());
+  }
+}
