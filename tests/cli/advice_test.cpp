@@ -53,9 +53,10 @@ TEST_CASE("A placement that a plan would choose is not advised again", "[cli]") 
 }
 
 TEST_CASE("No layers or experts in RAM are advised of a server that has all on the GPU", "[cli]") {
-  // 60.8 GiB do not fit on it.
+  // 60.8 GiB do not fit on it, but would into RAM.
   const Outcome o = run({"simulate", "--gpu", "rtx-4090", "--model", "qwen3-30b-a3b", "--runtime",
-                         "vllm", "--quant", "BF16", "--context", "4096", "--format", "json"});
+                         "vllm", "--quant", "BF16", "--context", "4096", "--set",
+                         "rig.ram_capacity=\"128 GiB\"", "--format", "json"});
   const json report = json::parse(o.out);
   CHECK(report.at("fits") == false);
   for (const json& a : report.at("advice")) {
