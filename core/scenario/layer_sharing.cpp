@@ -39,13 +39,16 @@ Result<GpuExchange> exchange_of(const Rig& rig, int gpus, const Catalogue& catal
   return exchange;
 }
 
+bool are_alike(const std::vector<GpuPart>& gpus) {
+  return std::ranges::all_of(gpus, [&](const GpuPart& g) { return g.id == gpus.front().id; });
+}
+
 // Why so many of the GPUs cannot share every layer; nullopt: they can.
 std::optional<Error> obstacle_to_sharing(const std::vector<GpuPart>& gpus, int sharing,
                                          const ModelSpec& model, const std::string& instead) {
-  for (const GpuPart& gpu : gpus)
-    if (gpu.id != gpus.front().id)
-      return bad_input("GPUs that share every layer are forecast of one kind alone",
-                       fmt::format("a rig with such GPUs, or {}", instead));
+  if (!are_alike(gpus))
+    return bad_input("GPUs that share every layer are forecast of one kind alone",
+                     fmt::format("a rig with such GPUs, or {}", instead));
   const std::int64_t n = sharing;
   const auto refused = [&](std::int64_t heads, std::string_view what) {
     return bad_input(fmt::format("{} {} cannot be divided among {} GPUs", heads, what, n),
@@ -109,10 +112,11 @@ void Sharing::tell_if_assumed(const GpuExchange& exchange) {
 }
 
 void Sharing::merge(int gpus, const char* key, const SplitMode* mode) {
-  const std::string instead = mode ? "--split-mode layer"
-                              : what_.runtime.id == "vllm" && !rig_.between_stages
-                                  ? fmt::format("--pipeline-parallel {}", gpus)
-                                  : "--runtime llama.cpp";
+  const bool may_pipeline =
+      what_.runtime.id == "vllm" && !rig_.between_stages && are_alike(rig_.gpus);
+  const std::string instead = mode           ? "--split-mode layer"
+                              : may_pipeline ? fmt::format("--pipeline-parallel {}", gpus)
+                                             : "--runtime llama.cpp";
   if (auto error = obstacle_to_sharing(rig_.gpus, gpus, what_.model, instead))
     return t_.refuse(key, *error);
   const auto exchange = exchange_of(rig_, gpus, catalogue_);
@@ -138,10 +142,9 @@ std::optional<Error> Sharing::obstacle_to_groups(const GpuGroups& groups) const 
     return bad_input(
         fmt::format("{} of the rig's {} GPUs: the others would idle", groups.all(), all),
         "a rig with as many GPUs; several servers are forecast one by one");
-  for (const GpuPart& gpu : rig_.gpus)
-    if (groups.tensor < all && gpu.id != rig_.gpus.front().id)
-      return bad_input("groups of GPUs are forecast of one kind alone",
-                       "a rig with such GPUs, or --runtime llama.cpp");
+  if (groups.tensor < all && !are_alike(rig_.gpus))
+    return bad_input("groups of GPUs are forecast of one kind alone",
+                     "a rig with such GPUs, or --runtime llama.cpp");
   if (groups.whole_experts)
     if (auto error = obstacle_to_whole_experts(groups)) return error;
   if (groups.data > 1)

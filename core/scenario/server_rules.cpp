@@ -86,6 +86,10 @@ std::optional<SchedulerPolicy> read_server_rules(const TomlTable& root,
                   "choose --runtime llama.cpp or vllm, or leave it out");
     return std::nullopt;
   }
+  if (runtime.rules == RuntimeRules::kPagedServer && rig.gpus.empty())
+    root.table("runtime").refuse(
+        "name", fmt::format("{} is forecast on GPUs alone, the rig has none", runtime.name),
+        "--runtime llama.cpp, or a rig with a GPU");
   const RuntimeProfile::Server& server = *runtime.server;
   SchedulerPolicy defaults = server.scheduler;
   const bool slots = defaults.layout == KvLayout::kSlots;

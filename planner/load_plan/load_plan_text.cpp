@@ -14,8 +14,15 @@
 namespace rigcast::planner {
 namespace {
 
-constexpr std::string_view kSplit =
-    "sessions are split evenly over the machines and their servers, and stay where they began";
+// Where requests go, of a server with one engine or with several.
+std::string_view split_text(bool engines) {
+  return engines ? "sessions are split evenly over the machines, and stay where they began; their "
+                   "turns go to any engine of the machine"
+                 : "sessions are split evenly over the machines and their servers, and stay where "
+                   "they began";
+}
+
+bool has_engines(const ServedWay& way) { return way.scenario->rig.engines > 1; }
 
 std::string dollars(double usd) { return text_count(std::llround(usd)); }
 
@@ -150,7 +157,8 @@ class PlanScreen : TextScreen {
   }
 
   void notes() {
-    paragraph("  users  ", fmt::format("that one machine serves; {}", kSplit));
+    paragraph("  users  ", fmt::format("that one machine serves; {}",
+                                       split_text(has_engines(plan_.choices.front().way))));
     const LoadChoice& best = plan_.choices.front();
     if (best.way.servers > 1)
       paragraph("  note   ",
@@ -224,7 +232,9 @@ class RigTable : TextScreen {
     if (l_.upgrades())
       return "the rig with the new part, whose price is in USD; SSDs are left out: what runs is in "
              "memory";
-    return l_.amount ? fmt::format("one machine; {}", kSplit) : "one machine";
+    const bool engines = std::ranges::any_of(
+        l_.rigs, [](const RigLoad& rig) { return rig.way && has_engines(*rig.way); });
+    return l_.amount ? fmt::format("one machine; {}", split_text(engines)) : "one machine";
   }
 
   void header() {

@@ -16,9 +16,12 @@ std::string number(const std::optional<double>& value) { return value ? csv_numb
 std::string way_cells(const ServedWay& way) {
   const Scenario& s = *way.scenario;
   const bool has_interval = way.lowest && way.highest;
+  // Blocks are computed a step at a time, not in ubatches.
+  const std::string ubatch =
+      s.scheduler->layout == KvLayout::kSlots ? std::to_string(s.settings.ubatch) : "";
   return fmt::format("{},{},{},{},{},{},{},{},{},{},{}", csv_quote(text(way)), csv_quote(s.quant),
-                     way.servers, s.scheduler->sequences, s.scheduler->step_tokens,
-                     s.settings.ubatch, csv_number(way.loss.nats), csv_number(way.most()),
+                     way.servers, s.scheduler->sequences, s.scheduler->step_tokens, ubatch,
+                     csv_number(way.loss.nats), csv_number(way.most()),
                      has_interval ? csv_number(way.at_least()) : "",
                      has_interval ? csv_number(way.at_best()) : "", csv_quote(way.capacity.broken));
 }

@@ -3,9 +3,11 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "core/catalogue/catalogue.hpp"
 #include "core/scenario/scenario.hpp"
+#include "tests/catch.hpp"
 
 namespace rigcast::fixtures {
 
@@ -25,6 +27,14 @@ inline Result<Scenario> scenario(const std::string& text) {
 inline std::string error_of(const std::string& text) {
   const auto made = scenario(text);
   return made ? "" : made.error().text();
+}
+
+/// The scenario of a text that is right.
+inline Scenario made(const std::string& text) {
+  auto s = scenario(text);
+  INFO(error_of(text));
+  REQUIRE(s);
+  return *std::move(s);
 }
 
 inline bool contains(const std::string& text, const std::string& part) {

@@ -8,6 +8,7 @@
 
 using namespace rigcast;
 using fixtures::contains;
+using fixtures::made;
 
 namespace {
 
@@ -15,13 +16,6 @@ std::string text_of(int gpus, const std::string& placement, const std::string& r
                     const std::string& model = "llama-3.1-8b", const std::string& more = "") {
   return "[rig]\ngpu = ['" + std::to_string(gpus) + "xrtx-3090']\n[model]\nname = '" + model +
          "'\nquant = 'BF16'\n[runtime]\nname = '" + runtime + "'\n[placement]\n" + placement + more;
-}
-
-Scenario made(const std::string& text) {
-  auto s = fixtures::scenario(text);
-  INFO(fixtures::error_of(text));
-  REQUIRE(s);
-  return *std::move(s);
 }
 
 }  // namespace
@@ -111,4 +105,16 @@ TEST_CASE("Groups that nobody has, or that are not forecast, are refused with th
   CHECK(
       contains(fixtures::error_of(gguf + "pipeline_parallel = 2\n"), "one layer after the other"));
   CHECK(contains(fixtures::error_of(gguf + "data_parallel = 2\n"), "one engine"));
+}
+
+TEST_CASE("A pipeline is no way out for GPUs that differ", "[groups]") {
+  const auto error = [](const std::string& gpus) {
+    return fixtures::error_of("[rig]\ngpu = [" + gpus +
+                              "]\n[model]\nname = 'llama-3.1-8b'\nquant = 'BF16'\n"
+                              "[runtime]\nname = 'vllm'\n");
+  };
+  const std::string unlike = error("'rtx-4090', 'rtx-3090'");
+  CHECK(contains(unlike, "of one kind alone"));
+  CHECK_FALSE(contains(unlike, "--pipeline-parallel"));
+  CHECK(contains(error("'3xrtx-3090'"), "--pipeline-parallel 3"));
 }

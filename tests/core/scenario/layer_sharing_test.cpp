@@ -7,6 +7,7 @@
 
 using namespace rigcast;
 using fixtures::contains;
+using fixtures::made;
 
 namespace {
 
@@ -15,13 +16,6 @@ std::string text_of(const std::string& mode, const std::string& more = "",
                     const std::string& gpus = "'2xrtx-3090'") {
   return "[rig]\ngpu = [" + gpus + "]\n[model]\nname = '" + model +
          "'\nquant = 'Q4_K_M'\n[placement]\nsplit_mode = '" + mode + "'\n" + more;
-}
-
-Scenario made(const std::string& text) {
-  auto s = fixtures::scenario(text);
-  INFO(fixtures::error_of(text));
-  REQUIRE(s);
-  return *std::move(s);
 }
 
 }  // namespace

@@ -241,6 +241,14 @@ TEST_CASE("Unknown keys are refused in every table", "[scenario]") {
   CHECK(contains(error_of(fixtures::kFullScenario + "[workloads]\n"), "did you mean workload?"));
 }
 
+TEST_CASE("A server with a pool of blocks needs a GPU", "[scenario]") {
+  const std::string error = error_of(
+      "[rig]\ncpu = 'core-i7-8700'\nram = '2xddr4-2666:32GiB'\n[model]\nname = 'llama-3.2-1b'\n"
+      "quant = 'BF16'\n[runtime]\nname = 'vllm'\n");
+  CHECK(contains(error, "runtime.name: "));
+  CHECK(contains(error, "on GPUs alone"));
+}
+
 TEST_CASE("Servers with a pool of blocks keep no experts and no FFNs in RAM", "[scenario]") {
   for (const std::string runtime : {"vllm", "sglang", "tensorrt-llm"}) {
     INFO(runtime);

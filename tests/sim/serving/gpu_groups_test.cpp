@@ -11,8 +11,10 @@
 #include "sim/simulate.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
+#include "tests/sim/serving/load_fixture.hpp"
 
 using namespace rigcast;
+using fixtures::figures_of;
 using fixtures::scenario;
 using fixtures::Settings;
 using fixtures::with;
@@ -27,15 +29,6 @@ const Settings kServer = {{"workload.prompt_tokens", "500"},
 
 Settings on(int gpus, const Settings& more) {
   return with(with(kServer, {{"rig.gpu", "[\"" + std::to_string(gpus) + "xrtx-3090\"]"}}), more);
-}
-
-ServingFigures figures_of(const Settings& settings) {
-  const Scenario s = scenario(settings);
-  auto simulation = LoadSimulation::make(s);
-  REQUIRE(simulation);
-  auto figures = simulation->figures(*s.load);
-  REQUIRE(figures);
-  return *std::move(figures);
 }
 
 }  // namespace

@@ -4,8 +4,10 @@
 #include "perfmodel/serial_time.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
+#include "tests/sim/serving/load_fixture.hpp"
 
 using namespace rigcast;
+using fixtures::figures_of;
 using fixtures::scenario;
 using fixtures::Settings;
 using fixtures::with;
@@ -18,15 +20,6 @@ const Settings kOneUser = {{"workload.prompt_tokens", "500"},
                            {"load.requests", "20"},
                            {"scheduler.slots", "1"},
                            {"scheduler.prefix_cache", "false"}};
-
-ServingFigures figures_of(const Settings& settings) {
-  const Scenario s = scenario(settings);
-  auto simulation = LoadSimulation::make(s);
-  REQUIRE(simulation);
-  auto figures = simulation->figures(*s.load);
-  REQUIRE(figures);
-  return *std::move(figures);
-}
 
 }  // namespace
 
