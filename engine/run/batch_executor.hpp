@@ -1,0 +1,76 @@
+#pragma once
+// The interface of an executor of many sequences: each step computes new tokens of several of them,
+// whose keys and values are in blocks of a common pool.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/scenario/device_memory.hpp"
+#include "engine/model/model.hpp"
+#include "engine/run/recorder.hpp"
+#include "engine/run/sampler.hpp"
+
+namespace rigcast::engine {
+
+/// New tokens of one sequence in a step.
+struct SequenceStep {
+  std::span<const std::int32_t>
+      tokens{};           // one, if it decodes; more of them: a chunk of its prompt
+  TokenCount cached = 0;  // its tokens before these
+  /// Its block table: numbers of the pool's blocks, with room for `cached` and `tokens`. Tokens
+  /// before these may be in blocks of other sequences, too; new ones are written to its own.
+  std::span<const int> blocks{};
+  Sampler* sampler = nullptr;  // chooses the token that follows these; nullptr: none is chosen
+};
+
+/// A copy of a block's contents between the pool and the pool of the host's memory.
+struct BlockCopy {
+  int from = 0, to = 0;
+};
+
+/// Numbers of what a batch executor holds.
+struct BatchLimits {
+  TokenCount block_tokens = 0;
+  int blocks = 0;              // of the pool
+  int host_blocks = 0;         // of the pool in the host's memory, to which blocks can be moved
+  TokenCount step_tokens = 0;  // the most tokens of a step
+  int step_sequences = 0;      // the most sequences of a step
+};
+
+class BatchExecutor {
+ public:
+  virtual ~BatchExecutor() = default;
+
+  /// Computes a step. Returns, for every sequence, the id that its sampler chose, or -1; valid
+  /// until the next call. No bit of a sequence's result depends on the contents of the others.
+  /// Throws Interrupted, MachineError or std::bad_alloc; the step has not happened then, and may be
+  /// repeated: blocks hold the tokens before it.
+  virtual std::span<const std::int32_t> step(std::span<const SequenceStep> sequences) = 0;
+  /// Computes a step, samples nothing and returns the logits after every sequence's last token,
+  /// [sequence][vocabulary]; valid until the next call.
+  virtual std::span<const float> logits(std::span<const SequenceStep> sequences) = 0;
+
+  /// Copies blocks of the pool to the host's pool, or back. They are complete when the next step
+  /// begins to read them, and `from` may be written to after this call.
+  virtual void move_out(std::span<const BlockCopy> copies) = 0;
+  virtual void move_in(std::span<const BlockCopy> copies) = 0;
+
+  virtual BatchLimits limits() const = 0;
+  /// Host threads that compute.
+  virtual int threads() const = 0;
+  virtual const Model& model() const = 0;
+  /// Bytes of weights and cache that were read and written since the last call of this.
+  virtual MovedBytes take_bytes() = 0;
+  /// Memory of weights, pool and buffers on every GPU in use, now.
+  virtual std::vector<DeviceMemory> gpus() const { return {}; }
+  /// Host memory of weights, pools and buffers. Capacity: the limit; 0: none.
+  virtual DeviceMemory host() const = 0;
+  /// Activities are recorded while this is set; nullptr: nothing is.
+  void record_into(Recorder* recorder) { recorder_ = recorder; }
+
+ protected:
+  Recorder* recorder_ = nullptr;
+};
+
+}  // namespace rigcast::engine
