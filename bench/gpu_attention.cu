@@ -235,8 +235,8 @@ void rope_and_store(const Stream& stream, int tokens) {
   const int* position = context.position(0);
   const double t = seconds(stream, kLayers, [&] {
     for (int layer = 0; layer < kLayers; ++layer)
-      cuda::rope_and_store(stream, projected.placement(), context.cache(), layer, tokens, position,
-                           queries.as<__half>());
+      cuda::rope_and_store(stream, projected.placement(), context.cache(), layer, tokens,
+                           {position}, queries.as<__half>());
   });
   const double bytes = double(tokens) * kWidth * 6;
   std::printf("place   %6d tokens F16   %20.2f us %8.1f GB/s\n", tokens, t * 1e6, bytes / t / 1e9);

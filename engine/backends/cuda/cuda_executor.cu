@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "engine/backends/cuda/batch/row_results.cuh"
 #include "engine/backends/cuda/forward/batch.cuh"
 #include "engine/backends/cuda/forward/decode.cuh"
 #include "engine/backends/cuda/forward/gpu_tracer.cuh"
@@ -12,20 +13,11 @@
 #include "engine/backends/cuda/step_bytes.cuh"
 #include "engine/backends/cuda/token_graphs.cuh"
 #include "engine/backends/cuda/token_inputs.cuh"
-#include "engine/placement/prefill_offload.hpp"
 #include "engine/kernels/cuda/attention/decode_attention.cuh"
+#include "engine/placement/prefill_offload.hpp"
 
 namespace rigcast::engine::cuda {
 namespace {
-
-// Parameters for sampling on the GPU; nullopt: there are more candidates than the GPU can sample
-// from.
-std::optional<SamplingParams> sampling_of(const Sampler& sampler, std::int64_t vocabulary) {
-  const Sampling& s = sampler.sampling();
-  const std::int64_t kept = s.top_k > 0 ? std::min<std::int64_t>(s.top_k, vocabulary) : vocabulary;
-  if (kept > kMaxTopK) return std::nullopt;
-  return SamplingParams{s.temperature, int(kept), s.top_p, s.seed, sampler.drawn()};
-}
 
 class CudaExecutor : public Executor {
  public:

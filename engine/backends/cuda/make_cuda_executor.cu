@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/scenario/batch_limits.hpp"
+#include "engine/backends/cuda/batch/cuda_batch_executor.cuh"
 #include "engine/backends/cuda/cuda_executor.cuh"
 #include "engine/backends/cuda/forward/state.cuh"
 #include "engine/backends/cuda/host_offload/measure_kv_split.cuh"
@@ -24,7 +25,7 @@ namespace {
 
 using cuda::State;
 
-using Made = Result<std::unique_ptr<Executor>>;
+using MadeState = Result<std::unique_ptr<State>>;
 
 Placement all_on_gpu(const ModelSpec& spec) {
   Placement p;
@@ -74,12 +75,22 @@ std::future<void> begin_loading_products(cuda::Vram& vram, const ModelSpec& spec
   });
 }
 
-// Makes an executor in stages. `kept(parts)`: the bytes of weights that the host keeps, which are
-// charged before `bind(parts)` allocates them and returns the model. `make(vram, model, parts)`
-// returns the weights on the GPU, and uses `pinned` bytes meanwhile.
+// What `make` throws, as an error.
+template <class Make>
+auto told(const Make& make) -> decltype(make()) try {
+  return make();
+} catch (const ShortOfMemory& e) {
+  return Error{ErrorKind::kDoesNotFit, e.what(), kSmaller, {}};
+} catch (const MachineError& e) {
+  return Error{ErrorKind::kMachine, e.what(), {}, {}};
+}
+
+// Makes the parts of an executor in stages. `kept(parts)`: the bytes of weights that the host
+// keeps, which are charged before `bind(parts)` allocates them and returns the model. `make(vram,
+// model, parts)` returns the weights on the GPU, and uses `pinned` bytes meanwhile.
 template <class Kept, class Bind, class Make>
-Made made(const ModelSpec& spec, const ExecutorOptions& options, std::size_t pinned,
-          const Kept& kept, const Bind& bind, const Make& make) try {
+MadeState made(const ModelSpec& spec, const ExecutorOptions& options, std::size_t pinned,
+               const Kept& kept, const Bind& bind, const Make& make) {
   cuda::Vram vram(0, options.vram_limit);
   const HostPlacement parts = parts_of(spec, options);
   const Ram ram(options.ram_limit);
@@ -93,17 +104,26 @@ Made made(const ModelSpec& spec, const ExecutorOptions& options, std::size_t pin
   auto weights = make(vram, **model, parts);
   products.wait();
   upload_buffers = RamCharge();
-  auto state = std::make_unique<State>(
+  return std::make_unique<State>(
       cuda::PlacedModel{*std::move(model), parts, std::move(weights), std::move(host_weights)},
       std::move(vram),
       cuda::StateOptions{shape_of(options, ram), int(options.ubatch), kv_split, options.threads,
                          options.prefill_offload, ram, options.kv_memory, options.before_host_op,
                          options.stop});
-  return cuda::executor_of(std::move(state), options.graphs);
-} catch (const ShortOfMemory& e) {
-  return Error{ErrorKind::kDoesNotFit, e.what(), kSmaller, {}};
-} catch (const MachineError& e) {
-  return Error{ErrorKind::kMachine, e.what(), {}, {}};
+}
+
+Result<std::unique_ptr<Executor>> executor(MadeState state, const ExecutorOptions& options) {
+  if (!state) return state.error();
+  return cuda::executor_of(*std::move(state), options.graphs);
+}
+
+Result<std::unique_ptr<BatchExecutor>> batch_executor(MadeState state,
+                                                      const ExecutorOptions& options,
+                                                      const BatchPool& pool) {
+  if (!state) return state.error();
+  const Allocator host_memory =
+      (*state)->ram.tracked("KV cache", options.kv_memory ? options.kv_memory : make_pinned_block);
+  return cuda::batch_executor_of(*std::move(state), pool, host_memory, options.graphs);
 }
 
 std::size_t pinned_by_upload(const ExecutorOptions& options) {
@@ -117,8 +137,8 @@ Bound bound(Result<Model> model) {
   return std::make_shared<const Model>(*std::move(model));
 }
 
-Made uploaded(std::shared_ptr<const Model> model, const GgufFile* file,
-              const ExecutorOptions& options) {
+MadeState uploaded(std::shared_ptr<const Model> model, const GgufFile* file,
+                   const ExecutorOptions& options) {
   if (auto error = check_shapes_on_gpu(*model))
     return *error;  // before the host's weights are copied
   const auto bind = [&](const HostPlacement& parts) -> Bound {
@@ -175,14 +195,7 @@ std::optional<Error> refuse(const ExecutorOptions& options) {
   return std::nullopt;
 }
 
-}  // namespace
-
-Made make_cuda_executor(std::shared_ptr<const Model> model, const ExecutorOptions& options) {
-  if (auto error = refuse(options)) return *error;
-  return uploaded(std::move(model), nullptr, options);
-}
-
-Made make_cuda_executor(const GgufFile& file, const ExecutorOptions& options) {
+MadeState state_of_file(const GgufFile& file, const ExecutorOptions& options) {
   if (auto error = refuse(options)) return *error;
   prefetch_vectors(file);
   auto model = bound(load_model(file));
@@ -190,8 +203,13 @@ Made make_cuda_executor(const GgufFile& file, const ExecutorOptions& options) {
   return uploaded(*std::move(model), &file, options);
 }
 
-Made make_synthetic_cuda_executor(const ModelSpec& spec, const TensorTable& tensors,
-                                  std::uint64_t seed, const ExecutorOptions& options) {
+MadeState state_of_model(std::shared_ptr<const Model> model, const ExecutorOptions& options) {
+  if (auto error = refuse(options)) return *error;
+  return uploaded(std::move(model), nullptr, options);
+}
+
+MadeState synthetic_state(const ModelSpec& spec, const TensorTable& tensors, std::uint64_t seed,
+                          const ExecutorOptions& options) {
   if (auto error = refuse(options)) return *error;
   return made(
       spec, options, 0, [&](const HostPlacement& parts) { return matrix_bytes(tensors, parts); },
@@ -201,6 +219,45 @@ Made make_synthetic_cuda_executor(const ModelSpec& spec, const TensorTable& tens
       [&](cuda::Vram& vram, const Model& model, const HostPlacement& parts) {
         return cuda::synthesize_model(vram, model, parts, tensors, seed, options.keep_going);
       });
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Executor>> make_cuda_executor(std::shared_ptr<const Model> model,
+                                                     const ExecutorOptions& options) {
+  return told([&] { return executor(state_of_model(std::move(model), options), options); });
+}
+
+Result<std::unique_ptr<Executor>> make_cuda_executor(const GgufFile& file,
+                                                     const ExecutorOptions& options) {
+  return told([&] { return executor(state_of_file(file, options), options); });
+}
+
+Result<std::unique_ptr<Executor>> make_synthetic_cuda_executor(const ModelSpec& spec,
+                                                               const TensorTable& tensors,
+                                                               std::uint64_t seed,
+                                                               const ExecutorOptions& options) {
+  return told([&] { return executor(synthetic_state(spec, tensors, seed, options), options); });
+}
+
+Result<std::unique_ptr<BatchExecutor>> make_cuda_batch_executor(std::shared_ptr<const Model> model,
+                                                                const ExecutorOptions& options,
+                                                                const BatchPool& pool) {
+  return told(
+      [&] { return batch_executor(state_of_model(std::move(model), options), options, pool); });
+}
+
+Result<std::unique_ptr<BatchExecutor>> make_cuda_batch_executor(const GgufFile& file,
+                                                                const ExecutorOptions& options,
+                                                                const BatchPool& pool) {
+  return told([&] { return batch_executor(state_of_file(file, options), options, pool); });
+}
+
+Result<std::unique_ptr<BatchExecutor>> make_synthetic_cuda_batch_executor(
+    const ModelSpec& spec, const TensorTable& tensors, std::uint64_t seed,
+    const ExecutorOptions& options, const BatchPool& pool) {
+  return told(
+      [&] { return batch_executor(synthetic_state(spec, tensors, seed, options), options, pool); });
 }
 
 }  // namespace rigcast::engine

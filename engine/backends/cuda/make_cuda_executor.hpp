@@ -8,6 +8,8 @@
 #include "core/base/error.hpp"
 #include "core/model/tensor_table.hpp"
 #include "engine/gguf/file.hpp"
+#include "engine/run/batch_executor.hpp"
+#include "engine/run/batch_options.hpp"
 #include "engine/run/executor.hpp"
 #include "engine/run/executor_options.hpp"
 
@@ -31,5 +33,17 @@ Result<std::unique_ptr<Executor>> make_synthetic_cuda_executor(const ModelSpec& 
                                                                const TensorTable& tensors,
                                                                std::uint64_t seed,
                                                                const ExecutorOptions& options);
+
+// The same for an executor of many sequences. Error kMachine, too, if the placement leaves the host
+// more than experts.
+Result<std::unique_ptr<BatchExecutor>> make_cuda_batch_executor(std::shared_ptr<const Model> model,
+                                                                const ExecutorOptions& options,
+                                                                const BatchPool& pool);
+Result<std::unique_ptr<BatchExecutor>> make_cuda_batch_executor(const GgufFile& file,
+                                                                const ExecutorOptions& options,
+                                                                const BatchPool& pool);
+Result<std::unique_ptr<BatchExecutor>> make_synthetic_cuda_batch_executor(
+    const ModelSpec& spec, const TensorTable& tensors, std::uint64_t seed,
+    const ExecutorOptions& options, const BatchPool& pool);
 
 }  // namespace rigcast::engine

@@ -68,6 +68,8 @@ class CacheData {
   }
 
   cuda::Cache on_device() const { return cache_; }
+  /// Addresses of the blocks on the GPU, in the order of the context.
+  const std::vector<std::byte*>& blocks() const { return list_of_blocks_; }
   /// The values that kernels see: FP16 numbers nearest to d * q.
   const float* key(int head, int token) const { return keys_.data() + at(head, token); }
   const float* value(int head, int token) const { return values_.data() + at(head, token); }
@@ -120,9 +122,10 @@ class CacheData {
 
   void send() {
     memory_ = std::make_unique<OnDevice<std::byte>>(host_);
-    std::vector<std::byte*> list;
-    for (const std::size_t place : place_of_) list.push_back(memory_->get() + place * block_bytes_);
-    list_ = std::make_unique<OnDevice<std::byte*>>(list);
+    list_of_blocks_.clear();
+    for (const std::size_t place : place_of_)
+      list_of_blocks_.push_back(memory_->get() + place * block_bytes_);
+    list_ = std::make_unique<OnDevice<std::byte*>>(list_of_blocks_);
     cache_.blocks = list_->get();
   }
 
@@ -134,6 +137,7 @@ class CacheData {
   std::vector<std::byte> host_;
   std::vector<float> keys_, values_;
   std::unique_ptr<OnDevice<std::byte>> memory_;
+  std::vector<std::byte*> list_of_blocks_;
   std::unique_ptr<OnDevice<std::byte*>> list_;
 };
 

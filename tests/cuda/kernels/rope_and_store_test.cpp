@@ -78,11 +78,11 @@ Placed run(const Case& c, const CacheData& data, const Rows& q, const Rows& k, c
   p.rope_dims = c.rope_dims;
   const OnDevice<cuda::RopeAngle> rope_cos_sin(std::size_t(c.tokens * c.rope_dims / 2));
   const Stream stream;
-  cuda::compute_rope_angles(stream, frequencies.get(), c.rope_dims / 2, c.tokens, position.get(),
+  cuda::compute_rope_angles(stream, frequencies.get(), c.rope_dims / 2, c.tokens, {position.get()},
                             rope_cos_sin.get());
   stream.wait();
   p.rope_cos_sin = rope_cos_sin.get();
-  cuda::rope_and_store(stream, p, data.on_device(), CacheData::kLayer, c.tokens, position.get(),
+  cuda::rope_and_store(stream, p, data.on_device(), CacheData::kLayer, c.tokens, {position.get()},
                        reinterpret_cast<__half*>(queries.get()));
   stream.wait();
   return {halves_to_floats(queries.read()), data.read()};

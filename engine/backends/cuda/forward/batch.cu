@@ -26,7 +26,7 @@ void attend_batch(const ForwardContext& f, const Cache& cache, int kept, int lay
 
 void place_tokens(const ForwardContext& f, const Cache& cache, int kept, int layer, int tokens) {
   rope_and_store(f.stream, new_token_inputs(f, layer), cache, kept, tokens,
-                 f.buffers.token.position, f.buffers.vectors.queries);
+                 {f.buffers.token.position}, f.buffers.vectors.queries);
 }
 
 // Attention over the GPU's cache.

@@ -6,7 +6,7 @@ namespace rigcast::engine::cuda {
 
 void queue_rope_angles(const ForwardContext& f, int tokens) {
   compute_rope_angles(f.stream, f.model.gpu.frequencies, f.hyper().rope_dims / 2, tokens,
-                      f.buffers.token.position, f.buffers.vectors.rope_cos_sin);
+                      {f.buffers.token.position}, f.buffers.vectors.rope_cos_sin);
 }
 
 NewTokenInputs new_token_inputs(const ForwardContext& f, int layer) {

@@ -16,7 +16,7 @@ void queue_random_tokens(const ForwardContext& f, const DeviceCache& cache, Toke
         (std::uint64_t(cached) * 1024 + std::uint64_t(layer)) * std::uint64_t(width);
     random_values(f.stream, first, v.projected, tokens * width);
     rope_and_store(f.stream, new_token_inputs(f, layer), cache.view(layer), cache.layer(layer),
-                   tokens, f.buffers.token.position, v.queries);
+                   tokens, {f.buffers.token.position}, v.queries);
   }
 }
 

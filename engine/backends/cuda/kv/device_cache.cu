@@ -174,6 +174,13 @@ void DeviceCache::truncate(TokenCount tokens) {
   send_lists();
 }
 
+void DeviceCache::list_blocks(std::vector<std::byte*> blocks) {
+  RIGCAST_ASSERT(!cold_ && pieces_.empty() && blocks.size() <= kMaxKvBlocks);
+  if (blocks == blocks_) return;
+  blocks_ = std::move(blocks);
+  send_lists();
+}
+
 void DeviceCache::send_lists() {
   std::swap(sent_, previously_sent_);
   sent_.arrived.wait();

@@ -48,6 +48,9 @@ class DeviceCache {
   void reserve(TokenCount tokens, TokenCount cached);
   /// Discards positions from `tokens` on.
   void truncate(TokenCount tokens);
+  /// Lists blocks that somebody else owns as those of the context, instead of own ones: the cache
+  /// of one sequence of a pool. Not with eviction(), nor together with reserve().
+  void list_blocks(std::vector<std::byte*> blocks);
 
   /// The layout of a block, without addresses.
   const Cache& block_layout() const { return view_; }

@@ -30,6 +30,23 @@ Result<std::unique_ptr<Executor>> make_synthetic_cuda_executor(const ModelSpec&,
   return none();
 }
 
+Result<std::unique_ptr<BatchExecutor>> make_cuda_batch_executor(std::shared_ptr<const Model>,
+                                                                const ExecutorOptions&,
+                                                                const BatchPool&) {
+  return none();
+}
+
+Result<std::unique_ptr<BatchExecutor>> make_cuda_batch_executor(const GgufFile&,
+                                                                const ExecutorOptions&,
+                                                                const BatchPool&) {
+  return none();
+}
+
+Result<std::unique_ptr<BatchExecutor>> make_synthetic_cuda_batch_executor(
+    const ModelSpec&, const TensorTable&, std::uint64_t, const ExecutorOptions&, const BatchPool&) {
+  return none();
+}
+
 Result<GpuDevice> cuda_device() { return none(); }
 void release_cuda() {}
 

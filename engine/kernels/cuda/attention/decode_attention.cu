@@ -4,13 +4,13 @@
 #include <cmath>
 
 #include "engine/cuda/launch.cuh"
-#include "engine/kernels/cuda/attention/decode_tiles.cuh"
+#include "engine/kernels/cuda/attention/decode_split.cuh"
 #include "engine/kernels/cuda/kv/rope_device.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
 
-constexpr int kWarps = 4;  // at most; each warp computes every kWarps-th tile of a split
+constexpr int kWarps = kSplitWarps;
 
 struct Task {
   NewTokenInputs inputs;
@@ -20,18 +20,6 @@ struct Task {
   Start start;
   int stage_bytes;  // bytes of a stage of a warp's ring buffer
 };
-
-// Starts to copy the warp's first tiles, before there are queries to multiply them with.
-template <int kDim, bool kDirect>
-__device__ void start_split(const Ring<kDim, kDirect>& ring, const TokenSpan& span, int first,
-                            int warps) {
-#pragma unroll
-  for (int i = 0; i < kStages - 1; ++i) {
-    const int tile = first + i * warps;
-    if (tile < span.end) ring.start(tile, i, span);
-    commit_copies();
-  }
-}
 
 // The block's results for the new token: the queries of its heads (zeros past the last head), and
 // the rows of its keys and values.
@@ -77,81 +65,6 @@ __device__ void store_new_rows(const NewToken<kDim>& from, const Cache& cache, i
            thread, threads);
 }
 
-// Computes the warp's tiles, each a few steps after its copy was started.
-template <int kDim, bool kDirect>
-__device__ void attend_split(const Ring<kDim, kDirect>& ring, const TokenSpan& span, int first,
-                             int warps, const NewRows& newest,
-                             const std::uint32_t (&q)[kDim / 16][4],
-                             SoftmaxAccumulator<kDim>& mix) {
-  int stage = 0;
-  for (int tile = first; tile < span.end; tile += warps) {
-    const int next = tile + (kStages - 1) * warps;
-    if (next < span.end) ring.start(next, (stage + kStages - 1) % kStages, span);
-    commit_copies();
-    wait_for_copies<kStages - 1>();
-    __syncwarp();
-    attend_tile(ring, tile, stage, span, newest, q, mix);
-    __syncwarp();
-    stage = (stage + 1) % kStages;
-  }
-  wait_for_copies<0>();
-}
-
-// Every warp's accumulator in shared memory, for the block to merge.
-template <int kDim>
-struct Shared {
-  float o[kGroupRows][kDim + 8];  // with this width, the lanes of a warp touch every bank once
-};
-
-// Writes two neighbouring values of a product, or of four products that share a block's columns.
-template <bool kDirect>
-__device__ __forceinline__ void put(const float (*o)[4], int first, float* to) {
-  if constexpr (kDirect) {
-    *reinterpret_cast<float2*>(to) = make_float2(o[0][first], o[0][first + 1]);
-  } else {
-#pragma unroll
-    for (int k = 0; k < 2; ++k)
-      reinterpret_cast<float4*>(to)[k] =
-          make_float4(o[0][first + k], o[1][first + k], o[2][first + k], o[3][first + k]);
-  }
-}
-
-template <int kDim, bool kDirect>
-__device__ void show(const SoftmaxAccumulator<kDim>& mix, int lane, Shared<kDim>& to,
-                     float (*m)[2]) {
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const int row = lane / 4 + 8 * h;
-    const float l = row_sum(mix.l[h]);
-    if (lane % 4 == 0) m[row][0] = mix.m[h], m[row][1] = l;
-    float* const out = to.o[row] + lane % 4 * (kDirect ? 2 : 8);
-#pragma unroll
-    for (int d = 0; d < kDim / 8; d += kDirect ? 1 : 4) put<kDirect>(mix.o + d, 2 * h, out + d * 8);
-  }
-}
-
-// Merges the warps' accumulators into the split's partial result.
-template <int kDim>
-__device__ void write_partial(const Task& t, const Shared<kDim>* mixes, int mix_bytes,
-                              const float (*m)[kGroupRows][2], int warps, int rows, int first_head,
-                              const Partials& out) {
-  const std::int64_t at = std::int64_t(blockIdx.x) * t.inputs.heads + first_head;
-  for (int i = int(threadIdx.x); i < rows * kDim; i += int(blockDim.x)) {
-    const int row = i / kDim, column = i % kDim;
-    float largest = -INFINITY, l = 0, o = 0;
-    for (int w = 0; w < warps; ++w) largest = fmaxf(largest, m[w][row][0]);
-    for (int w = 0; w < warps; ++w) {
-      const auto* mix = reinterpret_cast<const Shared<kDim>*>(
-          reinterpret_cast<const std::byte*>(mixes) + w * mix_bytes);
-      const float scale = m[w][row][0] == -INFINITY ? 0 : power_of_2(m[w][row][0] - largest);
-      l += scale * m[w][row][1];
-      o += scale * mix->o[row][column];
-    }
-    if (column == 0) out.m[at + row] = largest, out.l[at + row] = l;
-    if (column < t.dim && largest != -INFINITY) out.o[(at + row) * t.dim + column] = o;
-  }
-}
-
 // grid: splits, KV heads, groups of 16 query heads. Shared memory: a ring buffer for each warp.
 template <int kDim, bool kDirect>
 __global__ void __launch_bounds__(32 * kWarps, kDim > 128 ? 1
@@ -194,20 +107,15 @@ __global__ void __launch_bounds__(32 * kWarps, kDim > 128 ? 1
   __syncwarp();
   show<kDim, kDirect>(mix, lane, *reinterpret_cast<Shared<kDim>*>(own), m[warp]);
   __syncthreads();
-  write_partial(t, reinterpret_cast<const Shared<kDim>*>(shared), own_bytes, m, warps, rows,
-                first_head, out);
+  write_partial(t.dim, reinterpret_cast<const Shared<kDim>*>(shared), own_bytes, m, warps, rows,
+                std::int64_t(blockIdx.x) * t.inputs.heads + first_head, out);
 }
 
 template <int kDim, bool kDirect>
 void launch_attend(const Stream& stream, Task t, const Cache& cache, int splits,
                    const int* position, const Partials& out) {
   const auto kernel = attend_in_splits<kDim, kDirect>;
-  // Words are read in pairs, including the last one of a tile: 4 bytes more.
-  t.stage_bytes =
-      kDirect ? 2 * Ring<kDim, true>::kTileBytes : kTileRows * (cache.k_row + cache.v_row) + 4;
-  // The accumulators reuse the ring buffer's memory at the end.
-  const int least = (int(sizeof(Shared<kDim>)) + kStages - 1) / kStages;
-  t.stage_bytes = (std::max(t.stage_bytes, least) + 15) / 16 * 16;
+  t.stage_bytes = split_stage_bytes<kDim, kDirect>(cache);
   const int own = kStages * t.stage_bytes;
   const int largest = device_facts().block_shared_bytes - int(sizeof(NewToken<kDim>)) - 1024;
   const int warps = std::clamp(largest / own, 1, kWarps);

@@ -7,23 +7,38 @@ namespace rigcast::engine::cuda {
 
 inline constexpr int kGroupRows =
     16;  // query heads that share a read of the cache: the rows of a product
-inline constexpr int kStages = 3;  // a warp's tiles that are being copied or used
+inline constexpr int kStages = 3;         // a warp's tiles that are being copied or used
+inline constexpr int kSplitTokens = 256;  // of a split, for rows of a step
 
-// The tokens [from, to) of the context, the last of which is the new one, and the tiles [first,
-// end) of this block.
+// The tokens [from, to) of the context, of which [from, stored) are in the cache, and the tiles
+// [first, end) of this block. The last token is the new one; where it is not stored yet, its rows
+// are NewRows.
 struct TokenSpan {
-  int from, to, first, end;
+  int from, to, stored, first, end;
 
   __device__ int newest() const { return to - 1; }
+  __device__ bool has_new_rows() const { return stored < to; }
 };
 __device__ inline TokenSpan tokens_of_block(int position, int window, int first_token) {
   TokenSpan s;
   s.to = position + 1;
+  s.stored = position;
   s.from = max(first_token, window > 0 ? s.to - window : 0);
   const int first = s.from / kTileRows, tiles = (s.to + kTileRows - 1) / kTileRows - first;
   const long long split = blockIdx.x, splits = gridDim.x;
   s.first = first + int(split * tiles / splits);
   s.end = first + int((split + 1) * tiles / splits);
+  return s;
+}
+// The same for a row of a step whose keys and values are stored. Splits are kSplitTokens each, so
+// that a row's sums depend on its own position alone.
+__device__ inline TokenSpan tokens_of_split(int position, int window) {
+  TokenSpan s;
+  s.to = s.stored = position + 1;
+  s.from = window > 0 ? max(0, s.to - window) : 0;
+  constexpr int kTiles = kSplitTokens / kTileRows;
+  s.first = max(s.from / kTileRows, int(blockIdx.x) * kTiles);
+  s.end = min((s.to + kTileRows - 1) / kTileRows, int(blockIdx.x + 1) * kTiles);
   return s;
 }
 
@@ -71,14 +86,13 @@ struct Ring {
 #pragma unroll
       for (int i = lane; i < kTileRows * kChunks; i += 32) {
         const int row = i / kChunks, chunk = i - row * kChunks;
-        const bool there =
-            token + row >= span.from && token + row < span.newest() && chunk * 8 < dim;
+        const bool there = token + row >= span.from && token + row < span.stored && chunk * 8 < dim;
         copy_async_or_zero(at + unsigned(row * kRowBytes + chunk * 16),
                            from + (there ? row * dim * 2 + chunk * 16 : 0), there);
       }
     } else {
       const int first = max(0, span.from - token) * row_bytes;
-      const int end = min(kTileRows, span.newest() - token) * row_bytes;
+      const int end = min(kTileRows, span.stored - token) * row_bytes;
 #pragma unroll 2
       for (int i = lane * 16; i < kTileRows * row_bytes; i += 512)
         if (i + 16 > first && i < end) copy_async_or_zero(at + unsigned(i), from + i, true);
@@ -292,7 +306,8 @@ __device__ void attend_tile(const Ring<kDim, kDirect>& ring, int tile, int stage
                             const TokenSpan& span, const NewRows& newest,
                             const std::uint32_t (&q)[kDim / 16][4], SoftmaxAccumulator<kDim>& mix) {
   const int token = tile * kTileRows, lane = ring.lane;
-  if (span.newest() < token + kTileRows) ring.copy_newest(stage, span.newest() - token, newest);
+  if (span.has_new_rows() && span.newest() < token + kTileRows)
+    ring.copy_newest(stage, span.newest() - token, newest);
   float s[2][4] = {};
   score_tile(ring, stage, q, s);
   if (token < span.from || token + kTileRows > span.to) {

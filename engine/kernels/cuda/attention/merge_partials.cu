@@ -69,11 +69,14 @@ __device__ void quantize_32(float x, int block, int lane, const QuantizedActivat
 // One thread block merges 32 columns.
 __global__ void __launch_bounds__(32 * kWarps)
     merge(Partials partials, int count, int heads, int dim, float* out,
-          QuantizedActivations quantized) {
+          QuantizedActivations quantized, __half* halves) {
   __shared__ Column columns[kWarps][32];
   allow_next_kernel();
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   const int column = int(blockIdx.x) * 32 + lane;
+  const std::int64_t row = blockIdx.y, width = std::int64_t(heads) * dim;
+  partials.m += row * count * heads, partials.l += row * count * heads;
+  partials.o += row * count * width;
   wait_for_inputs();
   columns[warp][lane] = column_of_warp(partials, count, heads, dim, column, warp);
   __syncthreads();
@@ -85,6 +88,7 @@ __global__ void __launch_bounds__(32 * kWarps)
   const Column sum = mix(m, l, o);
   const float x = __fdiv_rn(sum.o, sum.l);
   if (out) out[column] = x;
+  if (halves) halves[row * width + column] = __float2half_rn(x);
   if (quantized.q) quantize_32(x, int(blockIdx.x), lane, quantized);
 }
 
@@ -94,7 +98,15 @@ void merge_partials(const Stream& stream, const Partials& partials, int count, i
                     int head_dim, const Outputs& out) {
   const dim3 grid(unsigned(heads * head_dim / 32));
   launch(stream, {grid, dim3(32 * kWarps)}, Start::kEarly, merge, partials, count, heads, head_dim,
-         out.floats, out.quantized);
+         out.floats, out.quantized, static_cast<__half*>(nullptr));
+}
+
+void merge_rows(const Stream& stream, const Partials& partials, int rows, int splits, int heads,
+                int head_dim, __half* out) {
+  if (rows < 1) return;
+  const dim3 grid(unsigned(heads * head_dim / 32), unsigned(rows));
+  launch(stream, {grid, dim3(32 * kWarps)}, Start::kEarly, merge, partials, splits, heads, head_dim,
+         static_cast<float*>(nullptr), QuantizedActivations{}, out);
 }
 
 }  // namespace rigcast::engine::cuda

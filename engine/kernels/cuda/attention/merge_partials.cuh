@@ -1,6 +1,8 @@
 #pragma once
 // Partial results of attention over parts of a context, and their merge.
 
+#include <cuda_fp16.h>
+
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/activations/inputs.cuh"
 
@@ -20,5 +22,10 @@ struct Partials {
 /// is a multiple of 32. NaN where all partials are empty.
 void merge_partials(const Stream& stream, const Partials& partials, int count, int heads,
                     int head_dim, const Outputs& out);
+
+/// out[rows][heads * head_dim] = the attention outputs, merged from partials
+/// [row][split][heads] of splits [0, splits). heads * head_dim is a multiple of 32.
+void merge_rows(const Stream& stream, const Partials& partials, int rows, int splits, int heads,
+                int head_dim, __half* out);
 
 }  // namespace rigcast::engine::cuda

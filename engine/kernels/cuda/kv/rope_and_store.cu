@@ -51,31 +51,33 @@ __device__ void rope_and_store_head(const NewHeads& heads, const Cache& cache, i
   }
 }
 
-__global__ void compute_angles_kernel(const double* frequencies, int pairs, const int* position,
+__global__ void compute_angles_kernel(const double* frequencies, int pairs, const StepRows rows,
                                       RopeAngle* rope_cos_sin) {
   const int token = int(blockIdx.x);
   for (int i = int(threadIdx.x); i < pairs; i += int(blockDim.x))
-    rope_cos_sin[std::int64_t(token) * pairs + i] = rope_angle(*position + token, frequencies[i]);
+    rope_cos_sin[std::int64_t(token) * pairs + i] =
+        rope_angle(rows.position_of(token), frequencies[i]);
 }
 
 // One warp for some heads of one token.
 __global__ void __launch_bounds__(32 * kWarps)
-    rope_and_store_heads(NewTokenInputs p, Cache cache, int layer, Sizes s, const int* position,
+    rope_and_store_heads(NewTokenInputs p, Cache cache, int layer, Sizes s, const StepRows rows,
                          __half* queries) {
-  __shared__ __align__(16) float rows[kWarps][kMaxHeadDim];
+  __shared__ __align__(16) float heads_of_warps[kWarps][kMaxHeadDim];
   allow_next_kernel();
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   const int all = p.heads + 2 * cache.kv_heads;
   const int first = (int(blockIdx.x) * kWarps + warp) * s.heads_at_once;
-  const int begin = *position;
   bool waited = false;
   for (int token = int(blockIdx.y); token < s.tokens; token += int(gridDim.y)) {
     const LaneRopeAngles rope_cos_sin(p, token, lane);
     if (!waited) wait_for_inputs();
     waited = true;
-    const NewHeads heads{p, rope_cos_sin, token, s.dim, lane, rows[warp]};
+    const NewHeads heads{p, rope_cos_sin, token, s.dim, lane, heads_of_warps[warp]};
+    const Cache own = cache.of_sequence(rows.sequence_of(token));
+    const int position = rows.position_of(token);
     for (int head = first; head < min(all, first + s.heads_at_once); ++head) {
-      rope_and_store_head(heads, cache, layer, s, head, begin + token, queries);
+      rope_and_store_head(heads, own, layer, s, head, position, queries);
       __syncwarp();
     }
   }
@@ -86,20 +88,20 @@ __global__ void __launch_bounds__(32 * kWarps)
 float query_scale(int head_dim) { return float(1.4426950408889634 / std::sqrt(double(head_dim))); }
 
 void compute_rope_angles(const Stream& stream, const double* frequencies, int pairs, int tokens,
-                         const int* position, RopeAngle* rope_cos_sin) {
+                         const StepRows& rows, RopeAngle* rope_cos_sin) {
   if (tokens < 1 || pairs < 1) return;
   launch(stream, {dim3(unsigned(tokens)), dim3(unsigned(std::min(pairs, 128)))}, Start::kAfter,
-         compute_angles_kernel, frequencies, pairs, position, rope_cos_sin);
+         compute_angles_kernel, frequencies, pairs, rows, rope_cos_sin);
 }
 
 void rope_and_store(const Stream& stream, const NewTokenInputs& inputs, const Cache& cache,
-                    int layer, int tokens, const int* position, __half* queries) {
+                    int layer, int tokens, const StepRows& rows, __half* queries) {
   if (tokens < 1) return;
   const Sizes sizes{cache.head_dim, tokens, tokens < 32 ? 1 : 8, query_scale(cache.head_dim)};
   const int heads = inputs.heads + 2 * cache.kv_heads, of_block = kWarps * sizes.heads_at_once;
   const dim3 grid(unsigned((heads + of_block - 1) / of_block), unsigned(std::min(tokens, 65535)));
   launch(stream, {grid, dim3(32 * kWarps)}, Start::kEarly, rope_and_store_heads, inputs, cache,
-         layer, sizes, position, queries);
+         layer, sizes, rows, queries);
 }
 
 }  // namespace rigcast::engine::cuda

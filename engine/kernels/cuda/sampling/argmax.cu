@@ -23,9 +23,11 @@ __device__ unsigned long long block_largest(unsigned long long mine) {
   return mine;
 }
 
-// The block that ends last writes the result, and resets the state.
-__global__ void argmax_kernel(const float* logits, int count, ArgmaxState* state,
+// grid: blocks, rows. The block of a row that ends last writes the result, and resets the state.
+__global__ void argmax_kernel(const float* rows, int count, ArgmaxState* states,
                               ArgmaxResult result) {
+  const float* const logits = rows + std::int64_t(blockIdx.y) * count;
+  ArgmaxState* const state = states + blockIdx.y;
   wait_for_inputs();
   allow_next_kernel();
   unsigned long long best = 0;
@@ -40,20 +42,21 @@ __global__ void argmax_kernel(const float* logits, int count, ArgmaxState* state
   const unsigned long long all = atomicExch(&state->best, 0ull);
   state->done = 0;
   const std::int32_t id = index_of_rank(all);
-  if (result.on_device) *result.on_device = id;
-  if (result.on_host) *result.on_host = id;
+  if (result.on_device) result.on_device[blockIdx.y] = id;
+  if (result.on_host) result.on_host[blockIdx.y] = id;
 }
 
 }  // namespace
 
-void argmax(const Stream& stream, const float* logits, int count, ArgmaxState* state,
-            const ArgmaxResult& result) {
-  RIGCAST_ASSERT(count > 0);
+void argmax(const Stream& stream, const float* logits, int count, ArgmaxState* states,
+            const ArgmaxResult& result, int rows) {
+  RIGCAST_ASSERT(count > 0 && rows > 0);
   // Each thread reads several logits: more blocks with less work would only lengthen the wait at
   // the end.
   const unsigned blocks = (unsigned(count) + 4 * kThreads - 1) / (4 * kThreads);
-  launch(stream, {dim3(std::min(blocks, kMaxBlocks)), dim3(kThreads)}, Start::kEarly, argmax_kernel,
-         logits, count, state, result);
+  const dim3 grid(std::min(blocks, kMaxBlocks), unsigned(rows));
+  launch(stream, {grid, dim3(kThreads)}, Start::kEarly, argmax_kernel, logits, count, states,
+         result);
 }
 
 }  // namespace rigcast::engine::cuda

@@ -14,14 +14,15 @@ struct ArgmaxState {
   unsigned done = 0;
 };
 
-/// Where the token's id is written; either may be null. `on_host` is the kernels' address of pinned
-/// memory.
+/// Where the ids are written, one for each row of logits; either may be null. `on_host` is the
+/// kernels' address of pinned memory.
 struct ArgmaxResult {
   std::int32_t* on_device = nullptr;
   std::int32_t* on_host = nullptr;
 };
 /// The index of the largest of `count` logits, the lowest of equal ones; kNoToken where one is NaN.
-void argmax(const Stream& stream, const float* logits, int count, ArgmaxState* state,
-            const ArgmaxResult& result);
+/// For each of `rows` rows of logits, [rows][count], with a state of its own.
+void argmax(const Stream& stream, const float* logits, int count, ArgmaxState* states,
+            const ArgmaxResult& result, int rows = 1);
 
 }  // namespace rigcast::engine::cuda

@@ -55,12 +55,21 @@ __device__ __forceinline__ void for_each_kept_of_grid(const Logits& logits, cons
   for_each_kept(logits, int(blockIdx.x * kThreads + threadIdx.x), int(gridDim.x * kThreads), visit);
 }
 
-__global__ void __launch_bounds__(kThreads) count_kernel(Logits logits, SampleState* state) {
+// The logits of this block's row.
+__device__ __forceinline__ Logits own_row(const Logits& rows) {
+  return {rows.values + std::int64_t(blockIdx.y) * rows.count, rows.count};
+}
+
+// grid: blocks, rows
+__global__ void __launch_bounds__(kThreads) count_kernel(Logits rows, SampleState* states) {
   __shared__ unsigned counts[kBins];
+  const Logits logits = own_row(rows);
+  SampleState* const state = states + blockIdx.y;
   for (int i = int(threadIdx.x); i < kBins; i += kThreads) counts[i] = 0;
   __syncthreads();
   wait_for_inputs();
   allow_next_kernel();
+  if (!(state->params.temperature > 0)) return;
   for_each_kept_of_grid(logits, [&](Rank r) { atomicAdd(&counts[r >> (64 - kBinBits)], 1u); });
   __syncthreads();
   for (int i = int(threadIdx.x); i < kBins; i += kThreads)
@@ -259,12 +268,16 @@ __device__ int sampled_id(const SamplingParams& params, const Rank* ranks, int k
   return index_of_rank(ranks[count_sums(sums, used - 1, [&](double s) { return s <= at; })]);
 }
 
+// grid: blocks, rows
 __global__ void __launch_bounds__(kThreads)
-    draw_kernel(Logits logits, SampleState* state, ArgmaxResult result) {
+    draw_kernel(Logits rows, SampleState* states, ArgmaxResult result) {
   __shared__ Work work;
+  const Logits logits = own_row(rows);
+  SampleState* const state = states + blockIdx.y;
   wait_for_inputs();
   allow_next_kernel();
   const SamplingParams params = state->params;
+  if (!(params.temperature > 0)) return;
   const int wanted = min(max(params.top_k, 1), min(kMaxTopK, logits.count));
   const Cut cut = first_cut(*state, wanted);
   if (cut.found() <= kMaxSorted)
@@ -281,20 +294,21 @@ __global__ void __launch_bounds__(kThreads)
   state->collected = 0;
   state->done = 0;
   state->params.number = params.number + 1;
-  if (result.on_device) *result.on_device = id;
-  if (result.on_host) *result.on_host = id;
+  if (result.on_device) result.on_device[blockIdx.y] = id;
+  if (result.on_host) result.on_host[blockIdx.y] = id;
 }
 
 }  // namespace
 
-void sample(const Stream& stream, const float* logits, int count, SampleState* state,
-            const ArgmaxResult& result) {
-  RIGCAST_ASSERT(count > 0);
+void sample(const Stream& stream, const float* logits, int count, SampleState* states,
+            const ArgmaxResult& result, int rows) {
+  RIGCAST_ASSERT(count > 0 && rows > 0);
   const unsigned of_block = kThreads * kAtOnce;
-  const dim3 blocks(std::min((unsigned(count) + of_block - 1) / of_block, kMaxBlocks));
+  const unsigned blocks = std::min((unsigned(count) + of_block - 1) / of_block, kMaxBlocks);
+  const dim3 grid(blocks, unsigned(rows));
   const Logits all{logits, count};
-  launch(stream, {blocks, dim3(kThreads)}, Start::kEarly, count_kernel, all, state);
-  launch(stream, {blocks, dim3(kThreads)}, Start::kEarly, draw_kernel, all, state, result);
+  launch(stream, {grid, dim3(kThreads)}, Start::kEarly, count_kernel, all, states);
+  launch(stream, {grid, dim3(kThreads)}, Start::kEarly, draw_kernel, all, states, result);
 }
 
 }  // namespace rigcast::engine::cuda

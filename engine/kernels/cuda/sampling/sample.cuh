@@ -12,7 +12,7 @@ constexpr int kMaxTopK = 1024;  // the largest top_k
 
 /// The parameters of one draw, in the terms of engine::Sampling.
 struct SamplingParams {
-  float temperature = 1;  // more than 0
+  float temperature = 1;  // more than 0; 0: nothing is drawn
   int top_k = 1;          // in [1, kMaxTopK]; more than there are logits: all
   float top_p = 1;
   std::uint64_t seed = 0;
@@ -36,8 +36,9 @@ struct SampleState {
 /// state->draw, whose number grows by one. Exponentials of host and GPU may differ in the last
 /// place, so a random number within about 1e-15 of a border between two tokens may choose
 /// differently. kNoToken where a logit is NaN. `logits` is in GPU memory. Does not wait. Throws
-/// CudaFailure.
-void sample(const Stream& stream, const float* logits, int count, SampleState* state,
-            const ArgmaxResult& result);
+/// CudaFailure. For each of `rows` rows of logits, [rows][count], with a state of its own; a row
+/// whose temperature is 0 is left out: nothing is written for it.
+void sample(const Stream& stream, const float* logits, int count, SampleState* states,
+            const ArgmaxResult& result, int rows = 1);
 
 }  // namespace rigcast::engine::cuda

@@ -1,0 +1,121 @@
+// Tokens per second of many sequences that decode together on a GPU, beside the time in which its
+// memory could deliver what a step reads.
+//   bench_gpu_batch [MODEL [QUANT [CACHED]]]     default: llama-3.1-8b Q4_K_M 512
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <vector>
+
+#include "core/base/quantile.hpp"
+#include "core/catalogue/catalogue.hpp"
+#include "engine/backends/cuda/make_cuda_executor.hpp"
+#include "engine/run/request.hpp"
+#include "probe/gpu.hpp"
+#include "probe/gpu/measure_gpus.hpp"
+
+using namespace rigcast;
+using namespace rigcast::engine;
+
+namespace {
+
+constexpr int kSequences[] = {1, 2, 4, 8, 16, 32, 48, 64, 128, 256};
+constexpr int kWarmups = 8, kSteps = 48;
+
+struct Sequence {
+  std::vector<int> blocks;
+  TokenCount cached = 0;
+  std::int32_t last = 1;
+};
+
+// Gives every sequence its own blocks, and a random prompt.
+void prefill(BatchExecutor& executor, std::vector<Sequence>& sequences, TokenCount tokens) {
+  const BatchLimits limits = executor.limits();
+  const auto vocabulary = executor.model().spec.vocabulary;
+  const TokenCount room = tokens + kWarmups + kSteps;
+  const int blocks = int((room + limits.block_tokens - 1) / limits.block_tokens);
+  int next = 0;
+  for (Sequence& s : sequences) {
+    s.blocks.clear();
+    for (int b = 0; b < blocks; ++b) s.blocks.push_back(next++);
+    const auto prompt = random_prompt(tokens, vocabulary, std::uint64_t(next));
+    for (s.cached = 0; s.cached < tokens;) {
+      const TokenCount now = std::min(limits.step_tokens, tokens - s.cached);
+      const SequenceStep step{std::span(prompt).subspan(std::size_t(s.cached), std::size_t(now)),
+                              s.cached, s.blocks};
+      static_cast<void>(executor.step({&step, 1}));
+      s.cached += now;
+    }
+  }
+}
+
+// The median time of a step, and the bytes that it reads.
+struct StepTime {
+  double seconds = 0, bytes = 0;
+};
+
+StepTime timed(BatchExecutor& executor, std::vector<Sequence>& sequences) {
+  std::vector<Sampler> samplers(sequences.size(), Sampler({}));
+  std::vector<SequenceStep> steps(sequences.size());
+  std::vector<double> seconds;
+  double bytes = 0;
+  for (int i = 0; i < kWarmups + kSteps; ++i) {
+    for (std::size_t s = 0; s < sequences.size(); ++s)
+      steps[s] = {{&sequences[s].last, 1}, sequences[s].cached, sequences[s].blocks, &samplers[s]};
+    const auto begin = std::chrono::steady_clock::now();
+    const auto ids = executor.step(steps);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    const MovedBytes moved = executor.take_bytes();
+    if (i >= kWarmups) seconds.push_back(took.count());
+    bytes = moved.weights + moved.kv_read;
+    for (std::size_t s = 0; s < sequences.size(); ++s) {
+      sequences[s].last = std::max(ids[s], 0);
+      ++sequences[s].cached;
+    }
+  }
+  return {median(seconds), bytes};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* data = std::getenv("RIGCAST_DATA");  // for a build that was moved to another machine
+  const Catalogue catalogue{data ? data : RIGCAST_SOURCE_DIR};
+  const std::string name = argc > 1 ? argv[1] : "llama-3.1-8b";
+  const auto spec = catalogue.model(name);
+  const auto mix = QuantMix::from_name(argc > 2 ? argv[2] : "Q4_K_M");
+  if (!spec || !mix) {
+    fmt::print("{}\n", (!spec ? spec.error() : mix.error()).text());
+    return 2;
+  }
+  const TokenCount cached = argc > 3 ? std::atoll(argv[3]) : 512;
+  const auto table = make_tensor_table(*spec, *mix);
+  const probe::Gpus gpus = probe::measure_gpus([](const std::string&) {});
+  if (gpus.found.empty() || !table) {
+    fmt::print("{}\n", gpus.found.empty() ? "no GPU: " + gpus.none : table.error().text());
+    return 1;
+  }
+  const double memory = gpus.found.front().vram_read.median;
+  auto executor = make_synthetic_cuda_batch_executor(*spec, *table, 1, {}, {.step_sequences = 256});
+  if (!executor) {
+    fmt::print("{}\n", executor.error().text());
+    return 1;
+  }
+  fmt::print("{}, memory reads {:.0f} GB/s; {}, {} cached tokens each\n\n", gpus.found.front().name,
+             memory / 1e9, name, cached);
+  fmt::print("{:>9}{:>12}{:>12}{:>10}{:>10}\n", "sequences", "tok/s", "ms/step", "floor ms",
+             "of floor");
+  for (const int count : kSequences) {
+    const BatchLimits limits = (*executor)->limits();
+    const TokenCount room = cached + kWarmups + kSteps;
+    if (count * ((room + limits.block_tokens - 1) / limits.block_tokens) > limits.blocks) break;
+    std::vector<Sequence> sequences(static_cast<std::size_t>(count));
+    prefill(**executor, sequences, cached);
+    const StepTime t = timed(**executor, sequences);
+    const double floor = t.bytes / memory;
+    fmt::print("{:>9}{:>12.0f}{:>12.3f}{:>10.3f}{:>9.2f}x\n", count, count / t.seconds,
+               1e3 * t.seconds, 1e3 * floor, t.seconds / floor);
+    std::fflush(stdout);
+  }
+}

@@ -1,0 +1,324 @@
+#include "engine/backends/cuda/batch/cuda_batch_executor.cuh"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "engine/backends/cuda/batch/block_memory.cuh"
+#include "engine/backends/cuda/batch/row_results.cuh"
+#include "engine/backends/cuda/batch/sequence_bytes.cuh"
+#include "engine/backends/cuda/batch/step_inputs.cuh"
+#include "engine/backends/cuda/batch/step_rows.hpp"
+#include "engine/backends/cuda/forward/decode.cuh"
+#include "engine/backends/cuda/forward/gpu_tracer.cuh"
+#include "engine/backends/cuda/forward/sequence_step.cuh"
+#include "engine/backends/cuda/gpu_memory.cuh"
+#include "engine/backends/cuda/token_graphs.cuh"
+#include "engine/backends/cuda/token_inputs.cuh"
+#include "engine/kernels/cuda/attention/decode_attention.cuh"
+#include "engine/kernels/cuda/attention/step_attention.cuh"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+// Room for the partial attention of so many rows and splits at once; longer contexts and more rows
+// take several launches.
+constexpr int kPartialSplits = 4096;
+
+// GPU memory that is left to the driver where the pool takes all there is: graphs need some.
+constexpr double kLeftBytes = 512.0 * (1 << 20);
+
+std::size_t block_bytes_of(const State& s) {
+  return std::size_t(s.kv.cache().block_layout().layer_bytes()) * std::size_t(s.spec().layers);
+}
+
+int fitting_blocks(const State& s) {
+  const double room = s.device.vram.free().value - kLeftBytes;
+  return int(std::clamp(room / double(block_bytes_of(s)) - 1, 1.0, double(kMaxKvBlocks)));
+}
+
+int most_sequences(const State& s, const BatchPool& pool) {
+  return std::min(pool.step_sequences, s.ubatch());
+}
+
+BatchLimits limits_of(const State& s, const BatchPool& pool) {
+  return {TokenCount(s.kv.cache().block_layout().block_tokens),
+          pool.blocks ? *pool.blocks : fitting_blocks(s), pool.host_blocks, TokenCount(s.ubatch()),
+          most_sequences(s, pool)};
+}
+
+// Memory for partial results [row][split][heads].
+struct PartialMemory {
+  VramPiece memory;
+  Partials partials;
+
+  PartialMemory(const ModelSpec& spec, Vram& vram) {
+    const std::int64_t heads = std::int64_t(spec.heads) * kPartialSplits;
+    memory = vram.allocate(std::size_t(heads * (2 + spec.head_dim)) * sizeof(float), "activations");
+    partials.o = memory.as<float>();
+    partials.m = partials.o + heads * spec.head_dim;
+    partials.l = partials.m + heads;
+  }
+};
+
+class CudaBatchExecutor : public BatchExecutor {
+ public:
+  CudaBatchExecutor(std::unique_ptr<State> state, const BatchPool& pool,
+                    const Allocator& host_memory, bool graphs)
+      : state_(std::move(state)),
+        results_(state_->device.vram, stream(), most_sequences(*state_, pool) + kRowPadding,
+                 state_->spec().vocabulary),
+        partials_(state_->spec(), state_->device.vram),
+        limits_(limits_of(*state_, pool)),
+        memory_(state_->device.vram, stream(), block_bytes_of(*state_), limits_.blocks,
+                limits_.host_blocks, host_memory),
+        inputs_(state_->device.vram, limits_),
+        graphs_wanted_(graphs && !state_->on_host().any()),
+        token_inputs_(stream(), state_->buffers) {}
+  ~CudaBatchExecutor() override { static_cast<void>(cudaDeviceSynchronize()); }
+
+  std::span<const std::int32_t> step(std::span<const SequenceStep> sequences) override;
+  std::span<const float> logits(std::span<const SequenceStep> sequences) override;
+  void move_out(std::span<const BlockCopy> copies) override { memory_.move_out(copies, stream()); }
+  void move_in(std::span<const BlockCopy> copies) override { memory_.move_in(copies, stream()); }
+
+  BatchLimits limits() const override { return limits_; }
+  int threads() const override { return state_->host ? state_->host->side.threads() : 1; }
+  const Model& model() const override { return *state_->model.model; }
+  MovedBytes take_bytes() override;
+  std::vector<DeviceMemory> gpus() const override { return {gpu_memory(state_->device.vram)}; }
+  DeviceMemory host() const override { return host_memory(state_->ram); }
+
+ private:
+  // Values on which a step's kernels depend, other than data on the GPU.
+  struct GraphKey {
+    int rows = 0, splits = 0;
+    bool draw = false;
+    auto operator<=>(const GraphKey&) const = default;
+  };
+
+  bool is_one_token(const StepOrder& order) const {
+    return order.tokens == 1 && !state_->on_host().any();
+  }
+  void compute(std::span<const SequenceStep> sequences, const StepOrder& order, bool all_logits);
+  void queue_rows(std::span<const SequenceStep> sequences, const StepOrder& order, bool all_logits);
+  void queue_all(const SequenceRows& rows, bool draw, StageListener* stages);
+  void launch(const SequenceRows& rows, bool draw);
+  void queue_one(const SequenceStep& sequence, bool choose);
+  template <class Queue>
+  void queue_traced(TokenCount cached, const Queue& queue);
+  std::int32_t take_one(Sampler* sampler);
+  const Stream& stream() const { return state_->device.stream; }
+
+  std::unique_ptr<State> state_;
+  RowResults results_;
+  PartialMemory partials_;
+  BatchLimits limits_;
+  BlockMemory memory_;
+  StepInputs inputs_;
+  bool graphs_wanted_;
+  TokenGraphs token_graphs_;
+  TokenInputs token_inputs_;
+  std::map<GraphKey, RecordedGraph> graphs_;
+  std::vector<int> row_of_;  // rows of results, by sequence
+  std::vector<std::int32_t> ids_;
+  std::vector<float> logits_;
+  MovedBytes moved_;
+};
+
+// Records the stages of what `queue` queues, and waits for it.
+template <class Queue>
+void CudaBatchExecutor::queue_traced(TokenCount cached, const Queue& queue) {
+  GpuTracer stages(stream(), *recorder_);
+  queue(&stages);
+  stages.finish(cached, [](ActivityKind, int) { return 0.0; });
+}
+
+// Queues the only token of a step by the kernels for one, which take its block table as the list of
+// the cache's blocks.
+void CudaBatchExecutor::queue_one(const SequenceStep& sequence, bool choose) {
+  std::vector<std::byte*> blocks;
+  for (const int block : sequence.blocks) blocks.push_back(memory_.block(block));
+  state_->kv.cache().list_blocks(std::move(blocks));
+  SamplingMode mode = SamplingMode::kGreedy;
+  const Sampler* const sampler = choose ? sequence.sampler : nullptr;
+  const auto draw = sampler && !sampler->is_greedy()
+                        ? sampling_of(*sampler, state_->spec().vocabulary)
+                        : std::nullopt;
+  if (draw) {
+    token_inputs_.set_sampling(*draw);
+    mode = SamplingMode::kSampled;
+  }
+  token_inputs_.place_position(sequence.cached);
+  token_inputs_.place_token(sequence.tokens.front());
+  const int splits =
+      attention_splits(int(padded_context(sequence.cached + 1)), state_->spec().kv_heads,
+                       state_->device.multiprocessors, state_->kv.cache().holds_fp16());
+  if (recorder_)
+    queue_traced(sequence.cached,
+                 [&](StageListener* stages) { queue_token(*state_, splits, mode, stages); });
+  else if (graphs_wanted_)
+    token_graphs_.launch(stream(), {splits, mode, 0}, state_->kv.generation(),
+                         [&] { queue_token(*state_, splits, mode, nullptr); });
+  else
+    queue_token(*state_, splits, mode, nullptr);
+  stream().wait();
+  token_inputs_.moved_to(sequence.cached + 1);
+  token_inputs_.chose(*state_->buffers.next_id.as<std::int32_t>());
+  if (draw) token_inputs_.count_draw();
+}
+
+// The id that queue_one() has chosen.
+std::int32_t CudaBatchExecutor::take_one(Sampler* sampler) {
+  if (!sampler) return kNoToken;
+  const std::int32_t id = token_inputs_.next();
+  if (id == kNoToken || sampler->is_greedy()) return id;
+  if (sampling_of(*sampler, state_->spec().vocabulary)) {
+    sampler->count_draw();
+    return id;
+  }
+  logits_.resize(std::size_t(state_->spec().vocabulary));
+  RIGCAST_CUDA_CALL(cudaMemcpyAsync(logits_.data(), state_->buffers.token.logits,
+                                    logits_.size() * sizeof(float), cudaMemcpyDeviceToHost,
+                                    stream().get()));
+  stream().wait();
+  return sampler->next(logits_);
+}
+
+void CudaBatchExecutor::queue_all(const SequenceRows& rows, bool draw, StageListener* stages) {
+  queue_sequences(*state_, rows, stages);
+  if (stages) stages->begin(ActivityKind::kHead, -1);
+  const int count = queue_sequence_heads(state_->forward(), rows, results_.logits());
+  if (stages) stages->begin(ActivityKind::kSample, -1);
+  if (count > 0) results_.queue_choice(count, draw, stream());
+}
+
+void CudaBatchExecutor::launch(const SequenceRows& rows, bool draw) {
+  const GraphKey key{rows.rows, rows.splits, draw};
+  auto at = graphs_.find(key);
+  if (at == graphs_.end())
+    at = graphs_.try_emplace(key, stream(), [&] { queue_all(rows, draw, nullptr); }).first;
+  at->second.launch(stream());
+}
+
+void CudaBatchExecutor::queue_rows(std::span<const SequenceStep> sequences, const StepOrder& order,
+                                   bool all_logits) {
+  const bool alike = order.chunks.empty();  // the next step is likely to have the same shape
+  StepShape shape;
+  shape.singles = int(order.singles.size());
+  if (alike) shape.singles = std::min(padded_rows(shape.singles), state_->ubatch());
+  shape.context = padded_context(order.longest);
+  shape.table = int(std::max((shape.context + limits_.block_tokens - 1) / limits_.block_tokens,
+                             order.longest_table));
+  inputs_.place(sequences, order, shape, all_logits, memory_, stream());
+  std::vector<Sampler*> samplers(std::size_t(shape.singles), nullptr);
+  row_of_.assign(sequences.size(), -1);
+  for (std::size_t i = 0; i < order.singles.size(); ++i) {
+    samplers[i] = sequences[std::size_t(order.singles[i])].sampler;
+    row_of_[std::size_t(order.singles[i])] = int(i);
+  }
+  for (std::size_t i = 0; i < order.chunks.size(); ++i) {
+    if (!inputs_.chunks()[i].wants_logits) continue;
+    row_of_[std::size_t(order.chunks[i])] = int(samplers.size());
+    samplers.push_back(sequences[std::size_t(order.chunks[i])].sampler);
+  }
+  const bool draw = !all_logits && results_.place_samplers(samplers, stream());
+  SequenceRows rows;
+  rows.singles = shape.singles;
+  rows.rows = shape.singles + int(order.tokens) - int(order.singles.size());
+  rows.ids = inputs_.ids();
+  rows.at = inputs_.rows();
+  rows.cache = state_->kv.cache().block_layout();
+  rows.cache.blocks = inputs_.tables();
+  rows.cache.list_stride = shape.table;
+  rows.splits = step_splits(int(shape.context));
+  rows.partials = partials_.partials;
+  rows.partial_rows = std::max(1, kPartialSplits / rows.splits);
+  rows.chunks = inputs_.chunks();
+  if (recorder_)
+    queue_traced(sequences.front().cached,
+                 [&](StageListener* stages) { queue_all(rows, draw, stages); });
+  else if (alike && graphs_wanted_)
+    launch(rows, draw);
+  else
+    queue_all(rows, draw, nullptr);
+}
+
+void CudaBatchExecutor::compute(std::span<const SequenceStep> sequences, const StepOrder& order,
+                                bool all_logits) {
+  state_->stop.throw_if_requested();
+  if (state_->host) state_->host->side.layers().record_into(recorder_);
+  try {
+    if (is_one_token(order))
+      queue_one(sequences.front(), !all_logits);
+    else
+      queue_rows(sequences, order, all_logits);
+    stream().wait();
+  } catch (...) {
+    static_cast<void>(cudaDeviceSynchronize());  // what was queued of the step
+    token_inputs_.forget();
+    token_inputs_.forget_draw();
+    throw;
+  }
+  moved_ += moved_bytes(state_->model, state_->kv.cache(), sequences);
+}
+
+std::span<const std::int32_t> CudaBatchExecutor::step(std::span<const SequenceStep> sequences) {
+  const StepOrder order = order_of(sequences, limits_);
+  compute(sequences, order, false);
+  ids_.assign(sequences.size(), kNoToken);
+  if (is_one_token(order)) {
+    ids_.front() = take_one(sequences.front().sampler);
+    return ids_;
+  }
+  for (std::size_t i = 0; i < sequences.size(); ++i)
+    if (Sampler* const sampler = sequences[i].sampler)
+      ids_[i] = results_.take(row_of_[i], *sampler, stream());
+  return ids_;
+}
+
+std::span<const float> CudaBatchExecutor::logits(std::span<const SequenceStep> sequences) {
+  const StepOrder order = order_of(sequences, limits_);
+  compute(sequences, order, true);
+  const auto width = std::size_t(state_->spec().vocabulary);
+  logits_.resize(sequences.size() * width);
+  const auto read = [&](std::size_t sequence, const float* row) {
+    RIGCAST_CUDA_CALL(cudaMemcpyAsync(logits_.data() + sequence * width, row, width * sizeof(float),
+                                      cudaMemcpyDeviceToHost, stream().get()));
+  };
+  if (is_one_token(order)) read(0, state_->buffers.token.logits);
+  for (std::size_t i = 0; !is_one_token(order) && i < sequences.size(); ++i)
+    read(i, results_.logits() + row_of_[i] * std::int64_t(width));
+  stream().wait();
+  return logits_;
+}
+
+MovedBytes CudaBatchExecutor::take_bytes() {
+  MovedBytes all = std::exchange(moved_, {});
+  if (state_->host) all += state_->host->side.take_bytes();
+  return all;
+}
+
+// nullptr: the executor computes the placement.
+const char* refused_part(const State& s) {
+  const HostPlacement& host = s.on_host();
+  if (host.decodes() || host.head() || host.embedding() || !host.streamed_layers().empty())
+    return "layers, the head or all of decoding in the host's memory";
+  for (int layer = 0; layer < s.spec().layers; ++layer)
+    if (host.layer(layer) || host.cache(layer)) return "layers or KV caches in the host's memory";
+  return s.kv.cache().eviction() ? "KV blocks that leave the GPU" : nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<BatchExecutor> batch_executor_of(std::unique_ptr<State> state,
+                                                 const BatchPool& pool,
+                                                 const Allocator& host_memory, bool graphs) {
+  if (const char* const part = refused_part(*state))
+    throw MachineError(std::string("several sequences at once are not computed with ") + part);
+  return std::make_unique<CudaBatchExecutor>(std::move(state), pool, host_memory, graphs);
+}
+
+}  // namespace rigcast::engine::cuda

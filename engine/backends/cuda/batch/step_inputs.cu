@@ -1,0 +1,71 @@
+#include "engine/backends/cuda/batch/step_inputs.cuh"
+
+#include <algorithm>
+
+#include "core/base/error.hpp"
+#include "engine/cuda/cuda_call.cuh"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+int most_rows(const BatchLimits& limits) { return int(limits.step_tokens) + kRowPadding; }
+
+// Tables are as long as the longest context of a step, rounded up.
+std::size_t longest_table(const BatchLimits& limits) {
+  const TokenCount tokens = padded_context(limits.blocks * limits.block_tokens);
+  return std::size_t((tokens + limits.block_tokens - 1) / limits.block_tokens);
+}
+
+std::size_t header_bytes(int rows) { return (3 * std::size_t(rows) * 4 + 15) / 16 * 16; }
+
+std::size_t all_bytes(const BatchLimits& limits) {
+  const auto tables = std::size_t(limits.step_sequences + kRowPadding) * longest_table(limits);
+  return header_bytes(most_rows(limits)) + tables * sizeof(std::byte*);
+}
+
+}  // namespace
+
+StepInputs::StepInputs(Vram& vram, const BatchLimits& limits)
+    : tokens_(most_rows(limits)),
+      header_bytes_(header_bytes(tokens_)),
+      memory_(vram.allocate(all_bytes(limits), "activations")),
+      staging_(all_bytes(limits), "inputs of a step") {}
+
+void StepInputs::place(std::span<const SequenceStep> sequences, const StepOrder& order,
+                       const StepShape& shape, bool all_logits, const BlockMemory& memory,
+                       const Stream& stream) {
+  auto* const ids = staging_.as<std::int32_t>();
+  std::int32_t* const positions = ids + tokens_;
+  std::int32_t* const owners = positions + tokens_;
+  auto* const tables = reinterpret_cast<std::byte**>(staging_.as<std::byte>() + header_bytes_);
+  chunks_.clear();
+  int row = 0, table = 0;
+  const auto add = [&](const SequenceStep& s) {
+    for (std::size_t i = 0; i < s.tokens.size(); ++i, ++row) {
+      ids[row] = s.tokens[i];
+      positions[row] = std::int32_t(s.cached) + std::int32_t(i);
+      owners[row] = table;
+    }
+    const std::size_t blocks = std::min(s.blocks.size(), std::size_t(shape.table));
+    for (std::size_t b = 0; b < blocks; ++b)
+      tables[std::int64_t(table) * shape.table + std::int64_t(b)] = memory.block(s.blocks[b]);
+    ++table;
+  };
+  for (const int i : order.singles) add(sequences[std::size_t(i)]);
+  for (; row < shape.singles; ++row, ++table) {
+    ids[row] = positions[row] = 0;
+    owners[row] = table;
+    tables[std::int64_t(table) * shape.table] = memory.unused_block();
+  }
+  for (const int i : order.chunks) {
+    const SequenceStep& s = sequences[std::size_t(i)];
+    chunks_.push_back({row, int(s.tokens.size()), table, all_logits || s.sampler});
+    add(s);
+  }
+  const auto used = header_bytes_ + std::size_t(table) * std::size_t(shape.table) * 8;
+  RIGCAST_ASSERT(row <= tokens_ && used <= staging_.bytes());
+  RIGCAST_CUDA_CALL(cudaMemcpyAsync(memory_.as<std::byte>(), staging_.as<std::byte>(), used,
+                                    cudaMemcpyHostToDevice, stream.get()));
+}
+
+}  // namespace rigcast::engine::cuda

@@ -1,0 +1,125 @@
+#include "engine/backends/cuda/forward/sequence_step.cuh"
+
+#include <algorithm>
+
+#include "engine/backends/cuda/forward/batch_experts.cuh"
+#include "engine/backends/cuda/forward/batch_products.cuh"
+#include "engine/backends/cuda/forward/decode.cuh"
+#include "engine/kernels/cuda/attention/prefill_attention.cuh"
+#include "engine/kernels/cuda/attention/step_attention.cuh"
+#include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
+#include "engine/kernels/cuda/kv/rope_and_store.cuh"
+#include "engine/kernels/cuda/weights/dequantize.cuh"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+// batch.x = the attention output of single rows, as many at a time as there is room for partials.
+void attend_singles(const ForwardContext& f, const SequenceRows& step, int kept, int layer) {
+  const AttentionShape& a = f.layer(layer).attention;
+  const std::int64_t width = q_width(a);
+  for (int first = 0; first < step.singles; first += step.partial_rows) {
+    const int rows = std::min(step.partial_rows, step.singles - first);
+    const StepRows at{step.at.position + first, step.at.sequence + first};
+    attend_rows(f.stream, {f.buffers.vectors.queries + first * width, rows, a.heads, int(a.window)},
+                step.cache, kept, step.splits, at, step.partials);
+    merge_rows(f.stream, step.partials, rows, step.splits, a.heads, int(a.head_dim),
+               f.buffers.batch.x + first * width);
+  }
+}
+
+void attend_chunk(const ForwardContext& f, const SequenceRows& step, const PromptChunk& chunk,
+                  int kept, int layer) {
+  const AttentionShape& a = f.layer(layer).attention;
+  const std::int64_t first = std::int64_t(chunk.first_row) * q_width(a);
+  attend_causally(f.stream, {f.buffers.vectors.queries + first, chunk.rows, a.heads, int(a.window)},
+                  step.cache.of_sequence(chunk.sequence), kept, step.at.position + chunk.first_row,
+                  f.buffers.batch.x + first);
+}
+
+void norm(const ForwardContext& f, const float* weight, int rows) {
+  norm_rows(f, 0, rows, weight, {f.buffers.batch.x, ValueType::kF16, f.hidden()});
+}
+
+void queue_attention(State& s, const SequenceRows& step, int layer) {
+  const ForwardContext f = s.forward();
+  const DeviceLayer& w = f.layer(layer);
+  const int kept = s.kv.cache().layer(layer);
+  norm(f, w.attention_norm, step.rows);
+  project_qkv(f, w, step.rows);
+  rope_and_store(f.stream, new_token_inputs(f, layer), step.cache, kept, step.rows, step.at,
+                 f.buffers.vectors.queries);
+  attend_singles(f, step, kept, layer);
+  for (const PromptChunk& chunk : step.chunks) attend_chunk(f, step, chunk, kept, layer);
+  add_attention_output(f, w, step.rows);
+}
+
+void queue_experts_of(State& s, const SequenceRows& step, int layer) {
+  const ForwardContext f = s.forward();
+  if (s.on_host().computes_experts(layer))
+    s.host->compute_experts(layer, {f.hidden_row(0), 0, step.rows});
+  else
+    queue_batch_experts(f, nullptr, layer, step.rows);
+}
+
+void queue_layer(State& s, const SequenceRows& step, int layer, StageListener* stages) {
+  const ForwardContext f = s.forward();
+  const DeviceLayer& w = f.layer(layer);
+  for (const FusedBlock block : w.blocks) {
+    if (stages) stages->begin(activity_of(block), layer);
+    switch (block) {
+      case FusedBlock::kAttention: queue_attention(s, step, layer); break;
+      case FusedBlock::kFfn:
+        norm(f, w.ffn_norm, step.rows);
+        add_ffn(f, w, step.rows);
+        break;
+      case FusedBlock::kExperts: queue_experts_of(s, step, layer); break;
+    }
+  }
+}
+
+// logits[rows][vocabulary] of the normed rows at batch.x, by the head's quantized weights.
+void multiply_head(const ForwardContext& f, int rows, float* logits) {
+  const SmallBatchJob job{f.model.gpu.head, logits};
+  small_batch_gemm({&job, 1}, {f.buffers.batch.x, rows}, {f.spec().vocabulary}, f.stream);
+}
+
+// Logits of one row of hidden states by the token's kernels, which take weights of any format.
+void row_head(const ForwardContext& f, int row, float* logits) {
+  queue_head(f, row);
+  RIGCAST_CUDA_CALL(cudaMemcpyAsync(logits, f.buffers.token.logits,
+                                    std::size_t(f.spec().vocabulary) * sizeof(float),
+                                    cudaMemcpyDeviceToDevice, f.stream.get()));
+}
+
+}  // namespace
+
+void queue_sequences(State& s, const SequenceRows& step, StageListener* stages) {
+  const ForwardContext f = s.forward();
+  if (stages) stages->begin(ActivityKind::kEmbedding, -1);
+  compute_rope_angles(f.stream, f.model.gpu.frequencies, f.hyper().rope_dims / 2, step.rows,
+                      step.at, f.buffers.vectors.rope_cos_sin);
+  gather_rows(f.model.gpu.embedding, step.ids, step.rows, f.hidden_row(0), f.stream);
+  for (int layer = 0; layer < f.spec().layers; ++layer) queue_layer(s, step, layer, stages);
+}
+
+int queue_sequence_heads(const ForwardContext& f, const SequenceRows& step, float* logits) {
+  const bool together =
+      has_small_batch_gemm() && supports_small_batch_gemm(f.model.gpu.head.format);
+  int rows = 0;
+  const auto add = [&](int first, int count) {
+    for (int row = first; !together && row < first + count; ++row)
+      row_head(f, row, logits + (rows + row - first) * f.spec().vocabulary);
+    if (together)
+      norm_rows(f, first, count, f.model.gpu.final_norm,
+                {f.buffers.batch.x + std::int64_t(rows) * f.hidden(), ValueType::kF16, f.hidden()});
+    rows += count;
+  };
+  if (step.singles > 0) add(0, step.singles);
+  for (const PromptChunk& chunk : step.chunks)
+    if (chunk.wants_logits) add(chunk.first_row + chunk.rows - 1, 1);
+  if (together && rows > 0) multiply_head(f, rows, logits);
+  return rows;
+}
+
+}  // namespace rigcast::engine::cuda

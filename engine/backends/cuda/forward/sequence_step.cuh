@@ -1,0 +1,42 @@
+#pragma once
+// The forward pass of a step of several sequences through all layers: single tokens and chunks of
+// prompts together.
+
+#include <cstdint>
+#include <span>
+
+#include "engine/backends/cuda/forward/stages.cuh"
+#include "engine/backends/cuda/forward/state.cuh"
+#include "engine/kernels/cuda/kv/cache.cuh"
+
+namespace rigcast::engine::cuda {
+
+/// Rows of a step that are consecutive tokens of one sequence.
+struct PromptChunk {
+  int first_row = 0, rows = 0;
+  int sequence = 0;
+  bool wants_logits = false;  // of its last row
+};
+
+/// The rows of a step. First come `singles` rows, each the only new token of its sequence, then the
+/// rows of chunks. All pointers are to GPU memory.
+struct SequenceRows {
+  int rows = 0, singles = 0;
+  const std::int32_t* ids = nullptr;  // [rows]
+  StepRows at{};                      // of all rows
+  Cache cache{};                      // of all sequences
+  int splits = 0;                     // of the longest context among single rows
+  Partials partials{};                // with room for `partial_rows` rows of that many splits
+  int partial_rows = 0;
+  std::span<const PromptChunk> chunks{};
+};
+
+/// Queues a step. Hidden states, before the last norm, stay in vectors.hidden. Nothing waits,
+/// unless the host computes experts. The host may compute no other part of the model.
+void queue_sequences(State& s, const SequenceRows& step, StageListener* stages);
+
+/// Queues the logits of the single rows, and after these of each chunk that wants them:
+/// logits[row][vocabulary]. Returns the number of rows.
+int queue_sequence_heads(const ForwardContext& f, const SequenceRows& step, float* logits);
+
+}  // namespace rigcast::engine::cuda

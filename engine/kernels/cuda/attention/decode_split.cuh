@@ -1,0 +1,111 @@
+#pragma once
+// Device code: a thread block attends to one split of a context, for up to 16 query heads that
+// share the keys and values of one head.
+
+#include <algorithm>
+
+#include "engine/kernels/cuda/attention/decode_tiles.cuh"
+#include "engine/kernels/cuda/attention/merge_partials.cuh"
+
+namespace rigcast::engine::cuda {
+
+inline constexpr int kSplitWarps =
+    4;  // at most; each computes every kSplitWarps-th tile of a split
+
+// Starts to copy the warp's first tiles, before there are queries to multiply them with.
+template <int kDim, bool kDirect>
+__device__ void start_split(const Ring<kDim, kDirect>& ring, const TokenSpan& span, int first,
+                            int warps) {
+#pragma unroll
+  for (int i = 0; i < kStages - 1; ++i) {
+    const int tile = first + i * warps;
+    if (tile < span.end) ring.start(tile, i, span);
+    commit_copies();
+  }
+}
+
+// Computes the warp's tiles, each a few steps after its copy was started.
+template <int kDim, bool kDirect>
+__device__ void attend_split(const Ring<kDim, kDirect>& ring, const TokenSpan& span, int first,
+                             int warps, const NewRows& newest,
+                             const std::uint32_t (&q)[kDim / 16][4],
+                             SoftmaxAccumulator<kDim>& mix) {
+  int stage = 0;
+  for (int tile = first; tile < span.end; tile += warps) {
+    const int next = tile + (kStages - 1) * warps;
+    if (next < span.end) ring.start(next, (stage + kStages - 1) % kStages, span);
+    commit_copies();
+    wait_for_copies<kStages - 1>();
+    __syncwarp();
+    attend_tile(ring, tile, stage, span, newest, q, mix);
+    __syncwarp();
+    stage = (stage + 1) % kStages;
+  }
+  wait_for_copies<0>();
+}
+
+// Every warp's accumulator in shared memory, for the block to merge.
+template <int kDim>
+struct Shared {
+  float o[kGroupRows][kDim + 8];  // with this width, the lanes of a warp touch every bank once
+};
+
+// Writes two neighbouring values of a product, or of four products that share a block's columns.
+template <bool kDirect>
+__device__ __forceinline__ void put(const float (*o)[4], int first, float* to) {
+  if constexpr (kDirect) {
+    *reinterpret_cast<float2*>(to) = make_float2(o[0][first], o[0][first + 1]);
+  } else {
+#pragma unroll
+    for (int k = 0; k < 2; ++k)
+      reinterpret_cast<float4*>(to)[k] =
+          make_float4(o[0][first + k], o[1][first + k], o[2][first + k], o[3][first + k]);
+  }
+}
+
+template <int kDim, bool kDirect>
+__device__ void show(const SoftmaxAccumulator<kDim>& mix, int lane, Shared<kDim>& to,
+                     float (*m)[2]) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int row = lane / 4 + 8 * h;
+    const float l = row_sum(mix.l[h]);
+    if (lane % 4 == 0) m[row][0] = mix.m[h], m[row][1] = l;
+    float* const out = to.o[row] + lane % 4 * (kDirect ? 2 : 8);
+#pragma unroll
+    for (int d = 0; d < kDim / 8; d += kDirect ? 1 : 4) put<kDirect>(mix.o + d, 2 * h, out + d * 8);
+  }
+}
+
+// Merges the warps' accumulators into rows `at`, at + 1, ... of the partial results.
+template <int kDim>
+__device__ void write_partial(int dim, const Shared<kDim>* mixes, int mix_bytes,
+                              const float (*m)[kGroupRows][2], int warps, int rows, std::int64_t at,
+                              const Partials& out) {
+  for (int i = int(threadIdx.x); i < rows * kDim; i += int(blockDim.x)) {
+    const int row = i / kDim, column = i % kDim;
+    float largest = -INFINITY, l = 0, o = 0;
+    for (int w = 0; w < warps; ++w) largest = fmaxf(largest, m[w][row][0]);
+    for (int w = 0; w < warps; ++w) {
+      const auto* mix = reinterpret_cast<const Shared<kDim>*>(
+          reinterpret_cast<const std::byte*>(mixes) + w * mix_bytes);
+      const float scale = m[w][row][0] == -INFINITY ? 0 : power_of_2(m[w][row][0] - largest);
+      l += scale * m[w][row][1];
+      o += scale * mix->o[row][column];
+    }
+    if (column == 0) out.m[at + row] = largest, out.l[at + row] = l;
+    if (column < dim && largest != -INFINITY) out.o[(at + row) * dim + column] = o;
+  }
+}
+
+// Bytes of a stage of a warp's ring buffer. Words are read in pairs, including the last one of a
+// tile: 4 bytes more. The accumulators reuse the ring buffer's memory at the end.
+template <int kDim, bool kDirect>
+int split_stage_bytes(const Cache& cache) {
+  const int bytes =
+      kDirect ? 2 * Ring<kDim, true>::kTileBytes : kTileRows * (cache.k_row + cache.v_row) + 4;
+  const int least = (int(sizeof(Shared<kDim>)) + kStages - 1) / kStages;
+  return (std::max(bytes, least) + 15) / 16 * 16;
+}
+
+}  // namespace rigcast::engine::cuda

@@ -1,0 +1,126 @@
+#include "engine/kernels/cuda/attention/step_attention.cuh"
+
+#include <algorithm>
+
+#include "engine/kernels/cuda/attention/decode_split.cuh"
+#include "engine/kernels/cuda/kv/rope_and_store.cuh"
+
+namespace rigcast::engine::cuda {
+namespace {
+
+struct Task {
+  const __half* queries;
+  int heads, group, dim, window, layer;
+  int stage_bytes;  // bytes of a stage of a warp's ring buffer
+};
+
+// The queries of a KV head's group, zeros past the last one.
+template <int kDim>
+__device__ void load_group(const __half* from, int dim, int rows,
+                           __half (&to)[kGroupRows][kTileStride<kDim>]) {
+  constexpr int kChunks = kTileStride<kDim> / 8;
+  for (int i = int(threadIdx.x); i < kGroupRows * kChunks; i += int(blockDim.x)) {
+    const int row = i / kChunks, chunk = i % kChunks;
+    uint4 v{};
+    if (row < rows && chunk * 8 < dim)
+      v = *reinterpret_cast<const uint4*>(from + row * dim + chunk * 8);
+    *reinterpret_cast<uint4*>(to[row] + chunk * 8) = v;
+  }
+}
+
+// grid: splits, KV heads, rows times groups of 16 query heads. Shared memory: a ring buffer for
+// each warp.
+template <int kDim, bool kDirect>
+__global__ void __launch_bounds__(32 * kSplitWarps, kDim > 128 ? 1
+                                                    : kDirect  ? 2
+                                                               : 3)
+    attend_to_splits(const __grid_constant__ Task t, const __grid_constant__ Cache cache,
+                     const __grid_constant__ StepRows step, Partials out) {
+  extern __shared__ __align__(16) std::byte shared[];
+  __shared__ float m[kSplitWarps][kGroupRows][2];
+  __shared__ __align__(16) __half queries[kGroupRows][kTileStride<kDim>];
+  allow_next_kernel();
+  wait_for_inputs();
+  const int groups = (t.group + kGroupRows - 1) / kGroupRows;
+  const int row = int(blockIdx.z) / groups, first_of_group = int(blockIdx.z) % groups * kGroupRows;
+  const int head = int(blockIdx.y), first_head = head * t.group + first_of_group;
+  const int rows = min(kGroupRows, t.group - first_of_group);
+  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
+  const int warps = int(blockDim.x) / 32, own_bytes = kStages * t.stage_bytes;
+  std::byte* const own = shared + warp * own_bytes;
+  const TokenSpan span = tokens_of_split(step.position_of(row), t.window);
+  const std::int64_t at = (std::int64_t(row) * gridDim.x + blockIdx.x) * t.heads + first_head;
+  if (span.first >= span.end) {  // merge_rows() does not read `o` then
+    if (int(threadIdx.x) < rows) out.m[at + threadIdx.x] = -INFINITY, out.l[at + threadIdx.x] = 0;
+    return;
+  }
+  const Cache seen = cache.of_sequence(step.sequence_of(row));
+  const Ring<kDim, kDirect> ring{keys_of(seen, t.layer, head),
+                                 values_of(seen, t.layer, head),
+                                 own,
+                                 t.stage_bytes,
+                                 t.dim,
+                                 lane};
+  start_split(ring, span, span.first + warp, warps);
+  load_group<kDim>(t.queries + (std::int64_t(row) * t.heads + first_head) * t.dim, t.dim, rows,
+                   queries);
+  __syncthreads();
+  std::uint32_t q[kDim / 16][4];
+  load_queries<kDim, kDirect>(queries, lane, q);
+  SoftmaxAccumulator<kDim> mix;
+  attend_split(ring, span, span.first + warp, warps, {}, q, mix);
+  __syncwarp();
+  show<kDim, kDirect>(mix, lane, *reinterpret_cast<Shared<kDim>*>(own), m[warp]);
+  __syncthreads();
+  write_partial(t.dim, reinterpret_cast<const Shared<kDim>*>(shared), own_bytes, m, warps, rows, at,
+                out);
+}
+
+template <int kDim, bool kDirect>
+void launch_attend(const Stream& stream, Task t, const Cache& cache, int splits,
+                   const StepRows& step, int rows, const Partials& out) {
+  const auto kernel = attend_to_splits<kDim, kDirect>;
+  t.stage_bytes = split_stage_bytes<kDim, kDirect>(cache);
+  const int own = kStages * t.stage_bytes;
+  const int largest = device_facts().block_shared_bytes - 2 * kGroupRows * kTileStride<kDim> - 1024;
+  const int warps = std::clamp(largest / own, 1, kSplitWarps);
+  RIGCAST_CUDA_CALL(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, warps * own));
+  const int groups = (t.group + kGroupRows - 1) / kGroupRows;
+  const dim3 grid(unsigned(splits), unsigned(cache.kv_heads), unsigned(rows * groups));
+  launch(stream, {grid, dim3(unsigned(32 * warps)), std::size_t(warps * own)}, Start::kEarly,
+         kernel, t, cache, step, out);
+}
+
+template <int kDim>
+void launch_width(const Stream& stream, const Task& t, const Cache& cache, int splits,
+                  const StepRows& step, int rows, const Partials& out) {
+  const bool direct = cache.k_type == QuantFormat::kF16 && cache.v_type == QuantFormat::kF16;
+  (direct ? launch_attend<kDim, true> : launch_attend<kDim, false>)(stream, t, cache, splits, step,
+                                                                    rows, out);
+}
+
+}  // namespace
+
+int step_splits(int tokens_upper_bound) {
+  return (tokens_upper_bound + kSplitTokens - 1) / kSplitTokens;
+}
+
+void attend_rows(const Stream& stream, const StepAttention& attention, const Cache& cache,
+                 int layer, int splits, const StepRows& rows, const Partials& partials) {
+  if (attention.rows < 1) return;
+  const Task t{attention.queries,
+               attention.heads,
+               attention.heads / cache.kv_heads,
+               cache.head_dim,
+               attention.window,
+               layer,
+               0};
+  const auto run = t.dim <= 64    ? launch_width<64>
+                   : t.dim <= 96  ? launch_width<96>
+                   : t.dim <= 128 ? launch_width<128>
+                                  : launch_width<256>;
+  run(stream, t, cache, splits, rows, attention.rows, partials);
+}
+
+}  // namespace rigcast::engine::cuda

@@ -1,0 +1,133 @@
+#include "engine/kernels/cuda/attention/step_attention.cuh"
+
+#include "engine/kernels/cuda/kv/rope_and_store.cuh"
+#include "tests/catch.hpp"
+#include "tests/cuda/kernels/cache_data.cuh"
+
+using namespace rigcast;
+using namespace rigcast::engine;
+using namespace rigcast::engine::fixtures;
+
+namespace {
+
+struct Step {
+  CacheShape cache{};  // its tokens are not used
+  int group = 4;
+  int window = 0;
+  std::vector<int> lengths{};  // tokens of each sequence, the new one included
+
+  int heads() const { return cache.kv_heads * group; }
+  std::size_t width() const { return std::size_t(heads() * cache.dim); }
+};
+
+// The caches of a step's sequences, each in its own memory, and a list of blocks for all of them.
+struct Sequences {
+  std::vector<CacheData> data;
+  std::unique_ptr<OnDevice<std::byte*>> lists;
+  cuda::Cache cache;
+
+  explicit Sequences(const Step& step) {
+    std::size_t most = 0;
+    for (std::size_t i = 0; i < step.lengths.size(); ++i) {
+      CacheShape shape = step.cache;
+      shape.tokens = step.lengths[i];
+      shape.order = unsigned(i);
+      data.emplace_back(shape, unsigned(10 * i + 1));
+      most = std::max(most, data.back().blocks().size());
+    }
+    std::vector<std::byte*> all;
+    for (const CacheData& one : data) {
+      all.insert(all.end(), one.blocks().begin(), one.blocks().end());
+      all.resize(all.size() + most - one.blocks().size(), nullptr);
+    }
+    lists = std::make_unique<OnDevice<std::byte*>>(all);
+    cache = data.front().on_device();
+    cache.blocks = lists->get();
+    cache.list_stride = int(most);
+  }
+};
+
+// FP16 queries as they are multiplied with keys.
+std::vector<std::uint16_t> queries_of(const Step& step) {
+  std::vector<float> q = normal_values(step.lengths.size() * step.width(), 7);
+  for (float& x : q) x *= cuda::query_scale(step.cache.dim);
+  return floats_to_halves(q);
+}
+
+// Attention of the step's rows [first, end). All memory that is written begins as NaNs.
+std::vector<std::uint16_t> run(const Step& step, const Sequences& in, std::size_t first,
+                               std::size_t end, int splits) {
+  const std::size_t rows = end - first, parts = rows * std::size_t(splits);
+  const std::vector<std::uint16_t> all = queries_of(step);
+  const OnDevice<std::uint16_t> queries(
+      std::vector<std::uint16_t>(all.begin() + std::ptrdiff_t(first * step.width()),
+                                 all.begin() + std::ptrdiff_t(end * step.width())));
+  std::vector<int> position, sequence;
+  for (std::size_t i = first; i < end; ++i) {
+    position.push_back(step.lengths[i] - 1);
+    sequence.push_back(int(i));
+  }
+  const OnDevice<int> positions(position), sequences(sequence);
+  const OnDevice<float> m(parts * std::size_t(step.heads())), l(parts * std::size_t(step.heads())),
+      o(parts * step.width());
+  const OnDevice<std::uint16_t> out(rows * step.width());
+  const cuda::Partials partials{m.get(), l.get(), o.get()};
+  const Stream stream;
+  cuda::attend_rows(
+      stream,
+      {reinterpret_cast<const __half*>(queries.get()), int(rows), step.heads(), step.window},
+      in.cache, CacheData::kLayer, splits, {positions.get(), sequences.get()}, partials);
+  cuda::merge_rows(stream, partials, int(rows), splits, step.heads(), step.cache.dim,
+                   reinterpret_cast<__half*>(out.get()));
+  stream.wait();
+  return out.read();
+}
+
+void check(const Step& step) {
+  INFO("group " << step.group << " dim " << step.cache.dim << " window " << step.window << " types "
+                << int(step.cache.k) << " " << int(step.cache.v));
+  const Sequences in(step);
+  const int splits = cuda::step_splits(*std::ranges::max_element(step.lengths));
+  const std::size_t rows = step.lengths.size();
+  const std::vector<std::uint16_t> got = run(step, in, 0, rows, splits);
+  const std::vector<float> out = halves_to_floats(got),
+                           queries = halves_to_floats(queries_of(step));
+  Compared c;
+  for (std::size_t i = 0; i < rows; ++i)
+    for (int head = 0; head < step.heads(); ++head) {
+      const std::size_t at = i * step.width() + std::size_t(head * step.cache.dim);
+      const int to = step.lengths[i], from = step.window > 0 ? std::max(0, to - step.window) : 0;
+      const Expected e = attention_in_double(queries.data() + at, in.data[i], head / step.group,
+                                             step.cache.dim, from, to);
+      for (std::size_t j = 0; j < e.out.size(); ++j) {
+        const double rounding = std::abs(e.out[j]) * 0x1p-11 + 0x1p-25;  // to F16
+        c.add(double(out[at + j]), e.out[j], e.bound[j] + rounding);
+      }
+    }
+  CHECK(c.worst <= 1);
+  CHECK(c.nmse() <= 1e-6);
+  // Neither the other rows nor the number of splits change a bit.
+  for (std::size_t i = 0; i < rows; ++i) {
+    const auto of_row = got.begin() + std::ptrdiff_t(i * step.width());
+    CHECK(run(step, in, i, i + 1, splits + 3) ==
+          std::vector<std::uint16_t>(of_row, of_row + std::ptrdiff_t(step.width())));
+  }
+}
+
+const std::vector<int> kLengths = {1, 17, 256, 257, 700, 16, 2049};
+
+}  // namespace
+
+TEST_CASE("Every row of a step attends to its own sequence", "[cuda][gpu]") {
+  check({.lengths = kLengths});
+  check({.window = 100, .lengths = kLengths});
+  check({.cache = {.kv_heads = 1, .dim = 64}, .group = 20, .lengths = kLengths});
+  check({.cache = {.dim = 96, .block_tokens = 16}, .lengths = kLengths});
+  check({.cache = {.dim = 256}, .group = 1, .lengths = kLengths});
+}
+
+TEST_CASE("Rows of a step attend to quantized caches", "[cuda][gpu]") {
+  using enum QuantFormat;
+  for (const auto& [k, v] : {std::pair{kQ8_0, kQ8_0}, {kQ4_0, kQ8_0}, {kF16, kQ4_0}})
+    check({.cache = {.k = k, .v = v}, .lengths = kLengths});
+}
