@@ -241,7 +241,7 @@ TEST_CASE("Steps that do not fit are refused", "[batch]") {
   refused({step(1, 0, outside)});
   refused({step(1, -1, blocks)});
   const std::vector<SequenceStep> fitting{step(4, 28, blocks), step(1, 63, blocks)};
-  const StepOrder order = order_of(fitting, limits);
+  const RowOrder order = order_of(fitting, limits);
   CHECK(order.singles == std::vector{1});
   CHECK(order.chunks == std::vector{0});
   CHECK(order.tokens == 5);

@@ -99,11 +99,11 @@ class CudaBatchExecutor : public BatchExecutor {
     auto operator<=>(const GraphKey&) const = default;
   };
 
-  bool is_one_token(const StepOrder& order) const {
+  bool is_one_token(const RowOrder& order) const {
     return order.tokens == 1 && !state_->on_host().any();
   }
-  void compute(std::span<const SequenceStep> sequences, const StepOrder& order, bool all_logits);
-  void queue_rows(std::span<const SequenceStep> sequences, const StepOrder& order, bool all_logits);
+  void compute(std::span<const SequenceStep> sequences, const RowOrder& order, bool all_logits);
+  void queue_rows(std::span<const SequenceStep> sequences, const RowOrder& order, bool all_logits);
   void queue_all(const SequenceRows& rows, bool draw, StageListener* stages);
   void launch(const SequenceRows& rows, bool draw);
   void queue_one(const SequenceStep& sequence, bool choose);
@@ -203,7 +203,7 @@ void CudaBatchExecutor::launch(const SequenceRows& rows, bool draw) {
   at->second.launch(stream());
 }
 
-void CudaBatchExecutor::queue_rows(std::span<const SequenceStep> sequences, const StepOrder& order,
+void CudaBatchExecutor::queue_rows(std::span<const SequenceStep> sequences, const RowOrder& order,
                                    bool all_logits) {
   const bool alike = order.chunks.empty();  // the next step is likely to have the same shape
   StepShape shape;
@@ -246,7 +246,7 @@ void CudaBatchExecutor::queue_rows(std::span<const SequenceStep> sequences, cons
     queue_all(rows, draw, nullptr);
 }
 
-void CudaBatchExecutor::compute(std::span<const SequenceStep> sequences, const StepOrder& order,
+void CudaBatchExecutor::compute(std::span<const SequenceStep> sequences, const RowOrder& order,
                                 bool all_logits) {
   state_->stop.throw_if_requested();
   if (state_->host) state_->host->side.layers().record_into(recorder_);
@@ -266,7 +266,7 @@ void CudaBatchExecutor::compute(std::span<const SequenceStep> sequences, const S
 }
 
 std::span<const std::int32_t> CudaBatchExecutor::step(std::span<const SequenceStep> sequences) {
-  const StepOrder order = order_of(sequences, limits_);
+  const RowOrder order = order_of(sequences, limits_);
   compute(sequences, order, false);
   ids_.assign(sequences.size(), kNoToken);
   if (is_one_token(order)) {
@@ -280,7 +280,7 @@ std::span<const std::int32_t> CudaBatchExecutor::step(std::span<const SequenceSt
 }
 
 std::span<const float> CudaBatchExecutor::logits(std::span<const SequenceStep> sequences) {
-  const StepOrder order = order_of(sequences, limits_);
+  const RowOrder order = order_of(sequences, limits_);
   compute(sequences, order, true);
   const auto width = std::size_t(state_->spec().vocabulary);
   logits_.resize(sequences.size() * width);

@@ -31,7 +31,7 @@ StepInputs::StepInputs(Vram& vram, const BatchLimits& limits)
       memory_(vram.allocate(all_bytes(limits), "activations")),
       staging_(all_bytes(limits), "inputs of a step") {}
 
-void StepInputs::place(std::span<const SequenceStep> sequences, const StepOrder& order,
+void StepInputs::place(std::span<const SequenceStep> sequences, const RowOrder& order,
                        const StepShape& shape, bool all_logits, const BlockMemory& memory,
                        const Stream& stream) {
   auto* const ids = staging_.as<std::int32_t>();

@@ -27,7 +27,7 @@ class StepInputs {
   /// Copies a step's inputs to the GPU. The previous step has ended. Rows past the sequences' own
   /// read and write `unused`.
   /// `all_logits`: every sequence wants logits; otherwise those with a sampler.
-  void place(std::span<const SequenceStep> sequences, const StepOrder& order,
+  void place(std::span<const SequenceStep> sequences, const RowOrder& order,
              const StepShape& shape, bool all_logits, const BlockMemory& memory,
              const Stream& stream);
 

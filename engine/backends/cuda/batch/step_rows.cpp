@@ -22,10 +22,10 @@ void check_sequence(const SequenceStep& s, const BatchLimits& limits) {
 
 }  // namespace
 
-StepOrder order_of(std::span<const SequenceStep> sequences, const BatchLimits& limits) {
+RowOrder order_of(std::span<const SequenceStep> sequences, const BatchLimits& limits) {
   if (sequences.empty() || int(sequences.size()) > limits.step_sequences)
     throw std::invalid_argument(fmt::format("a step has 1 to {} sequences", limits.step_sequences));
-  StepOrder order;
+  RowOrder order;
   for (int i = 0; i < int(sequences.size()); ++i) {
     const SequenceStep& s = sequences[std::size_t(i)];
     check_sequence(s, limits);

@@ -11,7 +11,7 @@ namespace rigcast::engine {
 
 /// The sequences of a step: those with a single new token, then those with a chunk of a prompt,
 /// each kind in the caller's order. Indices are into the caller's sequences.
-struct StepOrder {
+struct RowOrder {
   std::vector<int> singles, chunks;
   TokenCount tokens = 0;         // of all sequences
   TokenCount longest = 0;        // the most tokens of a single row's context, itself included
@@ -19,7 +19,7 @@ struct StepOrder {
 };
 /// Throws std::invalid_argument if a sequence has no tokens, or too few blocks for them, or if the
 /// step is longer than `limits`.
-StepOrder order_of(std::span<const SequenceStep> sequences, const BatchLimits& limits);
+RowOrder order_of(std::span<const SequenceStep> sequences, const BatchLimits& limits);
 
 /// The number of rows with which `rows` single rows are computed: a graph is captured for each such
 /// number. Kernels multiply 8 or 16 tokens at a time, so few of the added rows take time.
