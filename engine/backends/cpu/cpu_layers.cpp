@@ -1,5 +1,6 @@
 #include "engine/backends/cpu/cpu_layers.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/scenario/engine_sizes.hpp"
@@ -37,13 +38,24 @@ void CpuLayers::allocate_buffers(std::int64_t tokens) {
   buffered_ = tokens;
 }
 
-void CpuLayers::begin(Worker& worker, TokenCount cached, std::int64_t tokens) {
+void CpuLayers::begin_step(Worker& worker, std::span<const StepSequence> sequences,
+                           bool isolates_rows) {
   worker.run_once([&] {
-    allocate_buffers(tokens);
-    step_.begin(cached, tokens);
+    allocate_buffers(sequences.back().first + sequences.back().tokens);
+    step_.begin(sequences);
+    step_.isolates_rows = isolates_rows;
     attention_.begin();
   });
   attention_.compute_angles(worker);
+}
+
+void CpuLayers::begin(Worker& worker, TokenCount cached, std::int64_t tokens) {
+  const StepSequence all{cached, 0, tokens};
+  begin_step(worker, {&all, 1}, false);
+}
+
+void CpuLayers::begin(Worker& worker, std::span<const StepSequence> sequences) {
+  begin_step(worker, sequences, true);
 }
 
 void CpuLayers::embed(Worker& worker, std::span<const std::int32_t> ids) {
@@ -81,21 +93,31 @@ void CpuLayers::through(Worker& worker, int first, int end) {
   const std::size_t last = first_stages_[std::size_t(end)];
   for (std::size_t i = first_stages_[std::size_t(first)]; i < last; ++i)
     compute(worker, stages_[i],
-            i + 1 < last ? step_.if_one(first_of(stages_[i + 1])) : NextMatrices());
+            i + 1 < last ? step_.if_apart(first_of(stages_[i + 1])) : NextMatrices());
 }
 
 void CpuLayers::head(Worker& worker, Logits which) {
-  const Model& model = *step_.model;
   const std::int64_t rows = which == Logits::kAll ? step_.tokens : 1;
-  const std::int64_t first = step_.tokens - rows;
+  head_of(worker, rows, [&](std::int64_t row) { return step_.tokens - rows + row; });
+}
+
+void CpuLayers::head(Worker& worker, std::span<const std::int64_t> rows) {
+  head_of(worker, std::int64_t(rows.size()), [&](std::int64_t i) { return rows[std::size_t(i)]; });
+}
+
+// Where rows are isolated, their form does not depend on how many have their logits asked for.
+template <class RowOf>
+void CpuLayers::head_of(Worker& worker, std::int64_t rows, const RowOf& row_of) {
+  const Model& model = *step_.model;
+  const RowForm form = step_.isolates_rows ? step_.form() : form_of(rows);
   const ActivitySpan span = step_.span(worker, ActivityKind::kHead, -1);
   const auto before = [&] {
     logits_.resize(std::size_t(rows * model.head.rows));
     step_.bytes.weights += double(head_weight_bytes(model));
   };
-  step_.prepare(worker, step_.input, step_.width(), rows, {&model.head}, before,
+  step_.prepare(worker, step_.input, step_.width(), rows, form, {&model.head}, before,
                 [&](std::int64_t row, std::span<float> out) {
-                  step_.normed_row(first + row, model.final_norm, out);
+                  step_.normed_row(row_of(row), model.final_norm, out);
                 });
   const Product product{&model.head, step_.input, logits_.data(), model.head.rows};
   multiply(worker, {&product, 1}, step_.products(worker));
