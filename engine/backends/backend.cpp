@@ -75,11 +75,16 @@ const Backends& built_in_backends() {
     // make_cuda_executor() is overloaded: one overload takes a model in memory, which a backend
     // need not offer.
     const auto check = [] { return check_gpu(gpu_check_file()); };
-    backends.add({"cuda", "an NVIDIA GPU", GpuAccess{cuda_device, check, release_cuda},
-                  [](const GgufFile& file, const ExecutorOptions& options) {
-                    return make_cuda_executor(file, options);
-                  },
-                  make_synthetic_cuda_executor});
+    backends.add(
+        {"cuda", "an NVIDIA GPU", GpuAccess{cuda_device, check, release_cuda},
+         [](const GgufFile& file, const ExecutorOptions& options) {
+           return make_cuda_executor(file, options);
+         },
+         make_synthetic_cuda_executor,
+         [](const GgufFile& file, const ExecutorOptions& options, const BatchOptions& batch) {
+           return make_cuda_batch_executor(file, options, batch);
+         },
+         make_synthetic_cuda_batch_executor});
     return backends;
   }();
   return all;

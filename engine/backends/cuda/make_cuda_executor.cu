@@ -117,13 +117,19 @@ Result<std::unique_ptr<Executor>> executor(MadeState state, const ExecutorOption
   return cuda::executor_of(*std::move(state), options.graphs);
 }
 
+// A step has as many tokens as a batch of a single sequence may have.
+ExecutorOptions with_step_tokens(ExecutorOptions options, const BatchOptions& batch) {
+  options.ubatch = batch.step_tokens;
+  return options;
+}
+
 Result<std::unique_ptr<BatchExecutor>> batch_executor(MadeState state,
                                                       const ExecutorOptions& options,
-                                                      const BatchPool& pool) {
+                                                      const BatchOptions& batch) {
   if (!state) return state.error();
   const Allocator host_memory =
       (*state)->ram.tracked("KV cache", options.kv_memory ? options.kv_memory : make_pinned_block);
-  return cuda::batch_executor_of(*std::move(state), pool, host_memory, options.graphs);
+  return cuda::batch_executor_of(*std::move(state), batch, host_memory, options.graphs);
 }
 
 std::size_t pinned_by_upload(const ExecutorOptions& options) {
@@ -242,22 +248,28 @@ Result<std::unique_ptr<Executor>> make_synthetic_cuda_executor(const ModelSpec& 
 
 Result<std::unique_ptr<BatchExecutor>> make_cuda_batch_executor(std::shared_ptr<const Model> model,
                                                                 const ExecutorOptions& options,
-                                                                const BatchPool& pool) {
-  return told(
-      [&] { return batch_executor(state_of_model(std::move(model), options), options, pool); });
+                                                                const BatchOptions& batch) {
+  return told([&] {
+    return batch_executor(state_of_model(std::move(model), with_step_tokens(options, batch)),
+                          options, batch);
+  });
 }
 
 Result<std::unique_ptr<BatchExecutor>> make_cuda_batch_executor(const GgufFile& file,
                                                                 const ExecutorOptions& options,
-                                                                const BatchPool& pool) {
-  return told([&] { return batch_executor(state_of_file(file, options), options, pool); });
+                                                                const BatchOptions& batch) {
+  return told([&] {
+    return batch_executor(state_of_file(file, with_step_tokens(options, batch)), options, batch);
+  });
 }
 
 Result<std::unique_ptr<BatchExecutor>> make_synthetic_cuda_batch_executor(
     const ModelSpec& spec, const TensorTable& tensors, std::uint64_t seed,
-    const ExecutorOptions& options, const BatchPool& pool) {
-  return told(
-      [&] { return batch_executor(synthetic_state(spec, tensors, seed, options), options, pool); });
+    const ExecutorOptions& options, const BatchOptions& batch) {
+  return told([&] {
+    return batch_executor(synthetic_state(spec, tensors, seed, with_step_tokens(options, batch)),
+                          options, batch);
+  });
 }
 
 }  // namespace rigcast::engine

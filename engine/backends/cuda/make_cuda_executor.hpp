@@ -38,12 +38,12 @@ Result<std::unique_ptr<Executor>> make_synthetic_cuda_executor(const ModelSpec& 
 // more than experts.
 Result<std::unique_ptr<BatchExecutor>> make_cuda_batch_executor(std::shared_ptr<const Model> model,
                                                                 const ExecutorOptions& options,
-                                                                const BatchPool& pool);
+                                                                const BatchOptions& batch);
 Result<std::unique_ptr<BatchExecutor>> make_cuda_batch_executor(const GgufFile& file,
                                                                 const ExecutorOptions& options,
-                                                                const BatchPool& pool);
+                                                                const BatchOptions& batch);
 Result<std::unique_ptr<BatchExecutor>> make_synthetic_cuda_batch_executor(
     const ModelSpec& spec, const TensorTable& tensors, std::uint64_t seed,
-    const ExecutorOptions& options, const BatchPool& pool);
+    const ExecutorOptions& options, const BatchOptions& batch);
 
 }  // namespace rigcast::engine

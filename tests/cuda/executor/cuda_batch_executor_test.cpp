@@ -17,7 +17,7 @@ using namespace rigcast::engine::fixtures;
 namespace {
 
 std::unique_ptr<BatchExecutor> batch_on_gpu(const TinyModel& tiny, ExecutorOptions options = {},
-                                            BatchPool pool = {}) {
+                                            BatchOptions pool = {}) {
   if (!pool.blocks) pool.blocks = 64;
   options.kv_block = 32;
   auto made = make_cuda_batch_executor(std::make_shared<const Model>(tiny.model), options, pool);

@@ -39,14 +39,14 @@ int fitting_blocks(const State& s) {
   return int(std::clamp(room / double(block_bytes_of(s)) - 1, 1.0, double(kMaxKvBlocks)));
 }
 
-int most_sequences(const State& s, const BatchPool& pool) {
-  return std::min(pool.step_sequences, s.ubatch());
+int most_sequences(const State& s, const BatchOptions& batch) {
+  return std::min(batch.step_sequences, s.ubatch());
 }
 
-BatchLimits limits_of(const State& s, const BatchPool& pool) {
+BatchLimits limits_of(const State& s, const BatchOptions& batch) {
   return {TokenCount(s.kv.cache().block_layout().block_tokens),
-          pool.blocks ? *pool.blocks : fitting_blocks(s), pool.host_blocks, TokenCount(s.ubatch()),
-          most_sequences(s, pool)};
+          batch.blocks ? *batch.blocks : fitting_blocks(s), batch.host_blocks,
+          TokenCount(s.ubatch()), most_sequences(s, batch)};
 }
 
 // Memory for partial results [row][split][heads].
@@ -65,13 +65,13 @@ struct PartialMemory {
 
 class CudaBatchExecutor : public BatchExecutor {
  public:
-  CudaBatchExecutor(std::unique_ptr<State> state, const BatchPool& pool,
+  CudaBatchExecutor(std::unique_ptr<State> state, const BatchOptions& batch,
                     const Allocator& host_memory, bool graphs)
       : state_(std::move(state)),
-        results_(state_->device.vram, stream(), most_sequences(*state_, pool) + kRowPadding,
+        results_(state_->device.vram, stream(), most_sequences(*state_, batch) + kRowPadding,
                  state_->spec().vocabulary),
         partials_(state_->spec(), state_->device.vram),
-        limits_(limits_of(*state_, pool)),
+        limits_(limits_of(*state_, batch)),
         memory_(state_->device.vram, stream(), block_bytes_of(*state_), limits_.blocks,
                 limits_.host_blocks, host_memory),
         inputs_(state_->device.vram, limits_),
@@ -172,9 +172,10 @@ void CudaBatchExecutor::queue_one(const SequenceStep& sequence, bool choose) {
 
 // The id that queue_one() has chosen.
 std::int32_t CudaBatchExecutor::take_one(Sampler* sampler) {
-  if (!sampler) return kNoToken;
+  if (!sampler) return BatchExecutor::kNoToken;
   const std::int32_t id = token_inputs_.next();
-  if (id == kNoToken || sampler->is_greedy()) return id;
+  if (id == cuda::kNoToken) return kNotNumbers;
+  if (sampler->is_greedy()) return id;
   if (sampling_of(*sampler, state_->spec().vocabulary)) {
     sampler->count_draw();
     return id;
@@ -268,7 +269,7 @@ void CudaBatchExecutor::compute(std::span<const SequenceStep> sequences, const R
 std::span<const std::int32_t> CudaBatchExecutor::step(std::span<const SequenceStep> sequences) {
   const RowOrder order = order_of(sequences, limits_);
   compute(sequences, order, false);
-  ids_.assign(sequences.size(), kNoToken);
+  ids_.assign(sequences.size(), BatchExecutor::kNoToken);
   if (is_one_token(order)) {
     ids_.front() = take_one(sequences.front().sampler);
     return ids_;
@@ -314,11 +315,11 @@ const char* refused_part(const State& s) {
 }  // namespace
 
 std::unique_ptr<BatchExecutor> batch_executor_of(std::unique_ptr<State> state,
-                                                 const BatchPool& pool,
+                                                 const BatchOptions& batch,
                                                  const Allocator& host_memory, bool graphs) {
   if (const char* const part = refused_part(*state))
     throw MachineError(std::string("several sequences at once are not computed with ") + part);
-  return std::make_unique<CudaBatchExecutor>(std::move(state), pool, host_memory, graphs);
+  return std::make_unique<CudaBatchExecutor>(std::move(state), batch, host_memory, graphs);
 }
 
 }  // namespace rigcast::engine::cuda

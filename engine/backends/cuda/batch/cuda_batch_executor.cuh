@@ -10,10 +10,10 @@
 namespace rigcast::engine::cuda {
 
 /// Makes the executor. `graphs`: steps without a prompt's chunk are launched as one captured graph.
-/// `host_memory` allocates blocks of the host's pool. Throws MachineError for a placement that it
+/// `host_memory` allocates blocks of the host's batch. Throws MachineError for a placement that it
 /// does not compute, ShortOfMemory, std::bad_alloc.
 std::unique_ptr<BatchExecutor> batch_executor_of(std::unique_ptr<State> state,
-                                                 const BatchPool& pool,
+                                                 const BatchOptions& batch,
                                                  const Allocator& host_memory, bool graphs);
 
 }  // namespace rigcast::engine::cuda

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/cuda/cuda_call.cuh"
+#include "engine/run/batch_executor.hpp"
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -61,7 +62,8 @@ void RowResults::queue_choice(int rows, bool draw, const Stream& stream) const {
 
 std::int32_t RowResults::take(int row, Sampler& sampler, const Stream& stream) {
   const std::int32_t id = ids_.as<std::int32_t>()[row];
-  if (id == kNoToken || sampler.is_greedy()) return id;
+  if (id == kNoToken) return BatchExecutor::kNotNumbers;
+  if (sampler.is_greedy()) return id;
   if (!sampling_of(sampler, vocabulary_)) return sampler.next(read_row(row, stream));
   sampler.count_draw();
   return id;

@@ -27,7 +27,8 @@ class RowResults {
   /// Queues the choice of `rows` ids. `draw`: some of them are drawn at random.
   void queue_choice(int rows, bool draw, const Stream& stream) const;
   /// The id of a row, once the stream has been waited for; a sampler whose candidates are too many
-  /// for the GPU chooses here, from the row's logits. -1: its logits are not numbers.
+  /// for the GPU chooses here, from the row's logits. BatchExecutor::kNotNumbers: its
+  /// logits are not.
   std::int32_t take(int row, Sampler& sampler, const Stream& stream);
   /// Copies the first `rows` rows of logits to the host, and waits.
   std::span<const float> read_logits(int rows, const Stream& stream);

@@ -27,9 +27,8 @@ class StepInputs {
   /// Copies a step's inputs to the GPU. The previous step has ended. Rows past the sequences' own
   /// read and write `unused`.
   /// `all_logits`: every sequence wants logits; otherwise those with a sampler.
-  void place(std::span<const SequenceStep> sequences, const RowOrder& order,
-             const StepShape& shape, bool all_logits, const BlockMemory& memory,
-             const Stream& stream);
+  void place(std::span<const SequenceStep> sequences, const RowOrder& order, const StepShape& shape,
+             bool all_logits, const BlockMemory& memory, const Stream& stream);
 
   const std::int32_t* ids() const { return on_gpu<std::int32_t>(0); }
   StepRows rows() const { return {ids() + tokens_, ids() + 2 * std::int64_t(tokens_)}; }

@@ -32,18 +32,18 @@ Result<std::unique_ptr<Executor>> make_synthetic_cuda_executor(const ModelSpec&,
 
 Result<std::unique_ptr<BatchExecutor>> make_cuda_batch_executor(std::shared_ptr<const Model>,
                                                                 const ExecutorOptions&,
-                                                                const BatchPool&) {
+                                                                const BatchOptions&) {
   return none();
 }
 
 Result<std::unique_ptr<BatchExecutor>> make_cuda_batch_executor(const GgufFile&,
                                                                 const ExecutorOptions&,
-                                                                const BatchPool&) {
+                                                                const BatchOptions&) {
   return none();
 }
 
 Result<std::unique_ptr<BatchExecutor>> make_synthetic_cuda_batch_executor(
-    const ModelSpec&, const TensorTable&, std::uint64_t, const ExecutorOptions&, const BatchPool&) {
+    const ModelSpec&, const TensorTable&, std::uint64_t, const ExecutorOptions&, const BatchOptions&) {
   return none();
 }
 
