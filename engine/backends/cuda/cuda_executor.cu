@@ -4,15 +4,15 @@
 #include <bit>
 #include <utility>
 
-#include "engine/backends/cuda/batch/row_results.cuh"
 #include "engine/backends/cuda/forward/batch.cuh"
 #include "engine/backends/cuda/forward/decode.cuh"
 #include "engine/backends/cuda/forward/gpu_tracer.cuh"
 #include "engine/backends/cuda/forward/random_tokens.cuh"
-#include "engine/backends/cuda/gpu_memory.cuh"
 #include "engine/backends/cuda/step_bytes.cuh"
-#include "engine/backends/cuda/token_graphs.cuh"
-#include "engine/backends/cuda/token_inputs.cuh"
+#include "engine/backends/cuda/steps/gpu_memory.cuh"
+#include "engine/backends/cuda/steps/sampling_params.cuh"
+#include "engine/backends/cuda/steps/token_graphs.cuh"
+#include "engine/backends/cuda/steps/token_inputs.cuh"
 #include "engine/kernels/cuda/attention/decode_attention.cuh"
 #include "engine/placement/prefill_offload.hpp"
 

@@ -14,9 +14,10 @@
 #include "engine/backends/cuda/forward/decode.cuh"
 #include "engine/backends/cuda/forward/gpu_tracer.cuh"
 #include "engine/backends/cuda/forward/sequence_step.cuh"
-#include "engine/backends/cuda/gpu_memory.cuh"
-#include "engine/backends/cuda/token_graphs.cuh"
-#include "engine/backends/cuda/token_inputs.cuh"
+#include "engine/backends/cuda/steps/gpu_memory.cuh"
+#include "engine/backends/cuda/steps/sampling_params.cuh"
+#include "engine/backends/cuda/steps/token_graphs.cuh"
+#include "engine/backends/cuda/steps/token_inputs.cuh"
 #include "engine/kernels/cuda/attention/decode_attention.cuh"
 #include "engine/kernels/cuda/attention/step_attention.cuh"
 

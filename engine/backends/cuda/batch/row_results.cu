@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/backends/cuda/steps/sampling_params.cuh"
 #include "engine/cuda/cuda_call.cuh"
 #include "engine/run/batch_executor.hpp"
 
@@ -12,13 +13,6 @@ namespace {
 std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace
-
-std::optional<SamplingParams> sampling_of(const Sampler& sampler, std::int64_t vocabulary) {
-  const Sampling& s = sampler.sampling();
-  const std::int64_t kept = s.top_k > 0 ? std::min<std::int64_t>(s.top_k, vocabulary) : vocabulary;
-  if (kept > kMaxTopK) return std::nullopt;
-  return SamplingParams{s.temperature, int(kept), s.top_p, s.seed, sampler.drawn()};
-}
 
 RowResults::RowResults(Vram& vram, const Stream& stream, int rows, std::int64_t vocabulary)
     : vocabulary_(vocabulary),

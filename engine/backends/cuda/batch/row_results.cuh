@@ -12,9 +12,6 @@
 
 namespace rigcast::engine::cuda {
 
-/// Parameters for sampling on the GPU; nullopt: there are more candidates than it can sample from.
-std::optional<SamplingParams> sampling_of(const Sampler& sampler, std::int64_t vocabulary);
-
 class RowResults {
  public:
   /// Makes room for `rows` rows of `vocabulary` logits. Throws ShortOfMemory.

@@ -42,8 +42,11 @@ Result<std::unique_ptr<BatchExecutor>> make_cuda_batch_executor(const GgufFile&,
   return none();
 }
 
-Result<std::unique_ptr<BatchExecutor>> make_synthetic_cuda_batch_executor(
-    const ModelSpec&, const TensorTable&, std::uint64_t, const ExecutorOptions&, const BatchOptions&) {
+Result<std::unique_ptr<BatchExecutor>> make_synthetic_cuda_batch_executor(const ModelSpec&,
+                                                                          const TensorTable&,
+                                                                          std::uint64_t,
+                                                                          const ExecutorOptions&,
+                                                                          const BatchOptions&) {
   return none();
 }
 

@@ -1,4 +1,4 @@
-#include "engine/backends/cuda/gpu_memory.cuh"
+#include "engine/backends/cuda/steps/gpu_memory.cuh"
 
 #include "engine/cuda/cuda_call.cuh"
 

@@ -1,4 +1,4 @@
-#include "engine/backends/cuda/token_graphs.cuh"
+#include "engine/backends/cuda/steps/token_graphs.cuh"
 
 namespace rigcast::engine::cuda {
 

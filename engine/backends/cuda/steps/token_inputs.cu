@@ -1,4 +1,4 @@
-#include "engine/backends/cuda/token_inputs.cuh"
+#include "engine/backends/cuda/steps/token_inputs.cuh"
 
 #include "engine/cuda/cuda_call.cuh"
 #include "engine/kernels/cuda/activations/elementwise.cuh"
