@@ -186,17 +186,27 @@ HWY_INLINE void scores_of_four(const float* q, const std::byte* rows, std::size_
   for (std::size_t j = 0; j < kCount; ++j) store_sums(sum[j], scores + j * kTokens);
 }
 
+// Scores of `kCount` queries with the keys of fewer than four rows: one by one, each as four times
+// the same, of which one is kept.
+template <QuantFormat kType, std::size_t kCount>
+HWY_INLINE void scores_of_few(const float* q, const Rows& rows, std::size_t width, float* scores) {
+  float four[(kCount - 1) * kTokens + kRows];
+  for (std::size_t t = 0; t < rows.count; ++t) {
+    scores_of_four<kType, kCount>(q, rows.at(t), 0, width, four);
+    for (std::size_t j = 0; j < kCount; ++j) scores[j * kTokens + t] = four[j * kTokens];
+  }
+}
+
 // Scores of `kCount` queries with the keys of all rows.
 template <QuantFormat kType, std::size_t kCount>
 HWY_INLINE void scores_of_rows(const float* q, const Rows& rows, std::size_t width, float* scores,
                                bool ask) {
-  // The last four may be partly done before; fewer than four are done one by one, each as four
-  // times the same.
-  const bool few = rows.count < kRows;
-  for (std::size_t t = 0; t < rows.count; t += few ? 1 : kRows) {
-    const std::size_t first = few ? t : std::min(t, rows.count - kRows);
+  if (rows.count < kRows) return scores_of_few<kType, kCount>(q, rows, width, scores);
+  for (std::size_t t = 0; t < rows.count; t += kRows) {
+    // The last four may be partly done before.
+    const std::size_t first = std::min(t, rows.count - kRows);
     if (ask) prefetch_weights(rows.at(first), kRows * rows.bytes);
-    scores_of_four<kType, kCount>(q, rows.at(first), few ? 0 : rows.bytes, width, scores + first);
+    scores_of_four<kType, kCount>(q, rows.at(first), rows.bytes, width, scores + first);
   }
 }
 

@@ -221,7 +221,7 @@ TEST_CASE("Blocks may be anywhere, of any size, and of any type", "[engine][batc
   for (const KvTypes types : {KvTypes{kF32, kF32}, KvTypes{kF16, kF16}, KvTypes{kQ8_0, kQ8_0},
                               KvTypes{kQ4_0, kQ4_0}, KvTypes{kQ8_0, kF16}}) {
     const auto run = [&](TokenCount block, std::vector<int> own, std::vector<int> other) {
-      CpuBatchExecutor executor = executor_of(tiny, {2, types}, {block, 24, 0, 256, 4});
+      CpuBatchExecutor executor = executor_of(tiny, {2, types}, {block, 400, 0, 256, 4});
       Sequence a{prompt_of(160, 500), own}, b{prompt_of(160, 400), other};
       std::vector<Logits32> out;
       const auto both = [&](std::size_t of_a, std::size_t of_b) {
@@ -239,6 +239,9 @@ TEST_CASE("Blocks may be anywhere, of any size, and of any type", "[engine][batc
     CHECK((run(16, {9, 3, 22, 1, 7, 0, 15, 4, 2, 20}, {8, 23, 5, 6, 10, 21, 11, 12}) == want));
     CHECK((run(100, {3, 1}, {2, 0}) == want));
     CHECK((run(128, {1, 3}, {2}) == want));
+    // Runs of fewer tokens than kernels take at once, at the end of a partition, too.
+    CHECK((run(5, blocks_of(1, 2, 40), blocks_of(0, 2, 40)) == want));
+    CHECK((run(1, blocks_of(199, -1, 160), blocks_of(200, 1, 160)) == want));
   }
 }
 
