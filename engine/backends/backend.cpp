@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "engine/backends/cpu/batch/make_cpu_batch_executor.hpp"
 #include "engine/backends/cpu/make_cpu_executor.hpp"
 #include "engine/backends/cuda/check/gpu_check.hpp"
 #include "engine/backends/cuda/cuda_device.hpp"
@@ -43,10 +44,34 @@ const EngineBackend* Backends::usable_gpu() const {
   return nullptr;
 }
 
+std::optional<Error> check_batch(const EngineBackend& backend, const ExecutorOptions& options) {
+  if (!backend.batch_from_file || !backend.batch_synthetic)
+    return bad_input(
+        fmt::format("several users on the backend \"{}\" are not executed yet", backend.name),
+        "--device cpu executes them");
+  if (options.kv_eviction)
+    return bad_input(
+        "a server's blocks of keys and values leave their pool when other users need it: no policy "
+        "of one sequence's cache applies");
+  if (!backend.is_gpu() && options.placement && options.placement->gpu_layers > 0)
+    return bad_input(fmt::format("the backend \"{}\" has no GPU, and {} layers are placed on one",
+                                 backend.name, options.placement->gpu_layers));
+  return std::nullopt;
+}
+
 const Backends& built_in_backends() {
   static const Backends all = [] {
     Backends backends;
-    backends.add({"cpu", {}, {}, make_cpu_executor, make_synthetic_cpu_executor});
+    backends.add(
+        {"cpu",
+         {},
+         {},
+         make_cpu_executor,
+         make_synthetic_cpu_executor,
+         [](const GgufFile& file, const ExecutorOptions& options, const BatchOptions& batch) {
+           return make_cpu_batch_executor(file, options, batch);
+         },
+         make_synthetic_cpu_batch_executor});
     // make_cuda_executor() is overloaded: one overload takes a model in memory, which a backend
     // need not offer.
     const auto check = [] { return check_gpu(gpu_check_file()); };

@@ -14,6 +14,8 @@
 #include "core/base/error.hpp"
 #include "core/model/tensor_table.hpp"
 #include "engine/gguf/file.hpp"
+#include "engine/run/batch_executor.hpp"
+#include "engine/run/batch_options.hpp"
 #include "engine/run/executor.hpp"
 #include "engine/run/executor_options.hpp"
 
@@ -34,6 +36,7 @@ struct GpuAccess {
 
 struct EngineBackend {
   using Made = Result<std::unique_ptr<Executor>>;
+  using BatchMade = Result<std::unique_ptr<BatchExecutor>>;
 
   std::string name;                // as in --device
   std::string hardware;            // for the help of --device: "an NVIDIA GPU"; empty: the host
@@ -44,6 +47,12 @@ struct EngineBackend {
   std::function<Made(const ModelSpec&, const TensorTable&, std::uint64_t seed,
                      const ExecutorOptions&)>
       synthetic;
+  /// Likewise an executor of many sequences. Absent: the backend has none.
+  std::function<BatchMade(const GgufFile&, const ExecutorOptions&, const BatchOptions&)>
+      batch_from_file{};
+  std::function<BatchMade(const ModelSpec&, const TensorTable&, std::uint64_t seed,
+                          const ExecutorOptions&, const BatchOptions&)>
+      batch_synthetic{};
 
   bool is_gpu() const { return gpu.has_value(); }
 };
@@ -63,6 +72,11 @@ class Backends {
  private:
   std::map<std::string, EngineBackend, std::less<>> by_name_;
 };
+
+/// The reason why no executor of many sequences is made on this backend with these options: the
+/// backend has none, or not for this placement. nullopt: batch_from_file and batch_synthetic are
+/// there, and may be called.
+std::optional<Error> check_batch(const EngineBackend& backend, const ExecutorOptions& options);
 
 /// The backends "cpu" and "cuda". A build without CUDA has "cuda", too; its functions return an
 /// error that says so.

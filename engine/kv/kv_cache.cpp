@@ -83,8 +83,9 @@ std::int64_t KvCache::v_offset(const Rows& rows, int head, TokenCount token) con
   return k_offset(rows, head, 0) + block_tokens_ * rows.k_row + token * rows.v_row;
 }
 
-void KvCache::store(int layer, TokenCount position, const float* k, const float* v) {
-  std::byte* block = at(layer, position / block_tokens_);
+void KvCache::store(int layer, TokenCount position, const float* k, const float* v,
+                    BlockTable table) {
+  std::byte* block = at(layer, table.at(position / block_tokens_));
   const TokenCount token = position % block_tokens_;
   const Rows& r = rows(layer);
   const std::size_t width = std::size_t(r.head_dim);
@@ -95,11 +96,11 @@ void KvCache::store(int layer, TokenCount position, const float* k, const float*
 }
 
 void KvCache::runs(int layer, int head, TokenCount begin, TokenCount end,
-                   std::vector<cpu::KvRun>& out) const {
+                   std::vector<cpu::KvRun>& out, BlockTable table) const {
   out.clear();
   const Rows& r = rows(layer);
   while (begin < end) {
-    const std::byte* block = at(layer, begin / block_tokens_);
+    const std::byte* block = at(layer, table.at(begin / block_tokens_));
     const TokenCount token = begin % block_tokens_;
     const TokenCount count = std::min(end - begin, block_tokens_ - token);
     out.push_back({block + k_offset(r, head, token), block + v_offset(r, head, token), count});

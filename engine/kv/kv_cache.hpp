@@ -11,6 +11,7 @@
 #include "core/model/kv_bytes.hpp"
 #include "core/model/model_spec.hpp"
 #include "engine/kernels/cpu/attention.hpp"
+#include "engine/kv/block_table.hpp"
 #include "engine/memory/large_pages.hpp"
 
 namespace rigcast::engine {
@@ -39,12 +40,13 @@ class KvCache {
   void truncate(TokenCount tokens);
 
   /// Stores one token's keys and values of all KV heads, [kv_heads][head_dim] each, in the cache's
-  /// types. The position must be reserved. Different positions may be stored concurrently.
-  void store(int layer, TokenCount position, const float* k, const float* v);
+  /// types. Its block, found by the sequence's table, must be reserved. Different positions may be
+  /// stored concurrently.
+  void store(int layer, TokenCount position, const float* k, const float* v, BlockTable table = {});
 
-  /// Tokens [begin, end) of one head, as runs of contiguous rows.
-  void runs(int layer, int head, TokenCount begin, TokenCount end,
-            std::vector<cpu::KvRun>& out) const;
+  /// Tokens [begin, end) of one head of a sequence, as runs of contiguous rows.
+  void runs(int layer, int head, TokenCount begin, TokenCount end, std::vector<cpu::KvRun>& out,
+            BlockTable table = {}) const;
 
   bool keeps(int layer) const { return rows(layer).begin >= 0; }
   /// A layer's part of a block, [kv head][K|V][token][head_dim]: layer_bytes(layer) contiguous
@@ -58,6 +60,8 @@ class KvCache {
   /// layer_bytes(layer) of a model whose layers all have the same heads; a GPU computes no other
   /// models.
   std::int64_t layer_bytes() const { return block_tokens_ * token_bytes(); }
+  /// Bytes of a block in all layers that are kept.
+  std::int64_t block_bytes() const { return block_tokens_ * all_token_bytes_; }
 
   KvTypes types() const { return types_; }
   TokenCount block_tokens() const { return block_tokens_; }

@@ -21,7 +21,8 @@ struct SequenceStep {
   /// Its block table: numbers of the pool's blocks, with room for `cached` and `tokens`. Tokens
   /// before these may be in blocks of other sequences, too; new ones are written to its own.
   std::span<const int> blocks{};
-  Sampler* sampler = nullptr;  // chooses the token that follows these; nullptr: none is chosen
+  // Chooses the token that follows these; nullptr: none is chosen. Each sequence has its own.
+  Sampler* sampler = nullptr;
 };
 
 /// A copy of a block's contents between the pool and the pool of the host's memory.
@@ -42,10 +43,17 @@ class BatchExecutor {
  public:
   virtual ~BatchExecutor() = default;
 
-  /// Computes a step. Returns, for every sequence, the id that its sampler chose, or -1; valid
-  /// until the next call. No bit of a sequence's result depends on the contents of the others.
-  /// Throws Interrupted, MachineError or std::bad_alloc; the step has not happened then, and may be
-  /// repeated: blocks hold the tokens before it.
+  /// In place of an id: the sequence has no sampler.
+  static constexpr std::int32_t kNoToken = -1;
+  /// In place of an id: a logit of the sequence is not a number, because weights of the file are
+  /// damaged or numbers grew past what they are computed in. Its sampler has not drawn; the
+  /// sequence cannot go on, and the others can.
+  static constexpr std::int32_t kNotNumbers = -2;
+
+  /// Computes a step. Returns, for every sequence, the id that its sampler chose, kNoToken or
+  /// kNotNumbers; valid until the next call. No bit of a sequence's result depends on the contents
+  /// of the others. Throws Interrupted, MachineError or std::bad_alloc; the step has not happened
+  /// then, no sampler has drawn, and it may be repeated: blocks hold the tokens before it.
   virtual std::span<const std::int32_t> step(std::span<const SequenceStep> sequences) = 0;
   /// Computes a step, samples nothing and returns the logits after every sequence's last token,
   /// [sequence][vocabulary]; valid until the next call.

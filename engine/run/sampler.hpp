@@ -29,6 +29,8 @@ class Sampler {
   std::uint64_t drawn() const { return drawn_; }
   /// Counts a draw that was made on a GPU with that number.
   void count_draw() { ++drawn_; }
+  /// Forgets the draws after the first `drawn`: of a step that did not happen.
+  void rewind(std::uint64_t drawn) { drawn_ = drawn; }
 
  private:
   Sampling sampling_;

@@ -13,15 +13,17 @@
 namespace rigcast::engine {
 namespace {
 
-using cpu::kPartition;
-
 void add_bias(std::span<float> to, const std::vector<float>& bias) {
   if (!bias.empty()) cpu::add_scaled(to, bias.data(), 1.0f);
 }
 
 KvCache cache_for(const ModelSpec& spec, const CpuOptions& o) {
-  return {spec, o.kv_types, o.kv_block, o.cached_layers ? *o.cached_layers : all_layers(spec),
-          o.kv_memory ? o.kv_memory : o.ram.tracked("KV cache", make_large_pages)};
+  return {spec,
+          o.kv_types,
+          o.kv_block,
+          o.cached_layers ? *o.cached_layers : all_layers(spec),
+          o.kv_memory ? o.kv_memory : o.ram.tracked("KV cache", make_large_pages),
+          o.kv_piece_blocks};
 }
 
 }  // namespace
@@ -31,15 +33,19 @@ AttentionStage::AttentionStage(CpuStep& step, const CpuOptions& options)
       cache_(cache_for(step.model->spec, options)),
       rope_(step.model->hyper, step.model->rope_factors),
       one_(step.model->spec, options.threads),
-      threads_(std::size_t(options.threads)) {}
+      batch_(options.threads) {}
 
-void AttentionStage::begin() { angles_.resize(std::size_t(step_.tokens) * rope_.pairs() * 2); }
+void AttentionStage::begin() {
+  angles_.resize(std::size_t(step_.tokens) * rope_.pairs() * 2);
+  batch_.begin(step_.sequences);
+}
 
 void AttentionStage::compute_angles(Worker& worker) {
   const std::size_t angles = rope_.pairs() * 2;
   worker.parallel_for(step_.tokens, 8, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t)
-      rope_.angles(step_.cached + t, {angles_.data() + std::size_t(t) * angles, angles});
+      rope_.angles(step_.sequence_of(t).position(t),
+                   {angles_.data() + std::size_t(t) * angles, angles});
   });
 }
 
@@ -64,57 +70,8 @@ void AttentionStage::place_queries(int layer, std::int64_t row) {
   };
   for (std::size_t h = 0; h < q_width; h += dim) place(q + h, w.q_norm);
   for (std::size_t h = 0; h < kv_width; h += dim) place(k + h, w.k_norm);
-  cache_.store(layer, step_.cached + row, k, v);
-}
-
-// Attention of rows [first, last) of the step for one KV head: one thread computes all partitions,
-// one after the other.
-void AttentionStage::attend_rows(Thread& own, int layer, int kv_head, std::int64_t first,
-                                 std::int64_t last) {
-  const AttentionShape& shape = this->shape(layer);
-  const int dim = int(shape.head_dim), group = shape.heads_per_kv_head();
-  const int rows = int(last - first) * group;
-  own.rows.resize(std::size_t(rows * dim));
-  own.from.clear();
-  own.to.clear();
-  for (std::int64_t t = first; t < last; ++t) {
-    const float* q = q_.data() + (t * shape.heads + kv_head * group) * dim;
-    std::copy_n(q, group * dim, own.rows.data() + (t - first) * group * dim);
-    own.from.insert(own.from.end(), std::size_t(group), shape.first_attended(step_.cached + t));
-    own.to.insert(own.to.end(), std::size_t(group), step_.cached + t + 1);
-  }
-  const TokenCount from = own.from.front() / kPartition, to = step_.cached + last;
-  const int count = int((to - 1) / kPartition + 1 - from);
-  own.o.resize(std::size_t(count) * std::size_t(rows * dim));
-  own.m.resize(std::size_t(count * rows));
-  own.l.resize(std::size_t(count * rows));
-  for (int p = 0; p < count; ++p) {
-    const TokenCount begin = (from + p) * kPartition;
-    cache_.runs(layer, kv_head, begin, std::min(begin + kPartition, to), own.runs);
-    const std::int64_t at = std::int64_t(p) * rows;
-    cpu::attend(own.runs, begin, cache_.types(), dim,
-                {own.rows.data(), rows, own.from.data(), own.to.data()},
-                1.0f / std::sqrt(float(dim)),
-                {own.o.data() + at * dim, own.m.data() + at, own.l.data() + at}, own.attention);
-  }
-  for (int r = 0; r < rows; ++r) {
-    const std::int64_t t = first + r / group, h = kv_head * group + r % group;
-    cpu::merge_to_output({own.o.data() + r * dim, own.m.data() + r, own.l.data() + r}, count, rows,
-                         dim, attn_out_.data() + (t * shape.heads + h) * dim);
-  }
-}
-
-void AttentionStage::attend_batch(Worker& worker, int layer) {
-  const int group = shape(layer).heads_per_kv_head();
-  const std::int64_t at_once = std::max(1, 32 / group);  // rows that share one read of the cache
-  const std::int64_t pieces = (step_.tokens + at_once - 1) / at_once;
-  worker.parallel_for_nowait(shape(layer).kv_heads * pieces, 1,
-                             [&](std::int64_t task, std::int64_t) {
-                               const std::int64_t first = task % pieces * at_once;
-                               attend_rows(threads_[std::size_t(worker.index())], layer,
-                                           int(task / pieces), first,
-                                           std::min(step_.tokens, first + at_once));
-                             });
+  const StepSequence& sequence = step_.sequence_of(row);
+  cache_.store(layer, sequence.position(row), k, v, sequence.table);
 }
 
 // Attention over the cache, from queries, keys and values that place() completes for each row.
@@ -128,7 +85,7 @@ void AttentionStage::attend_over_cache(Worker& worker, int layer, const Place& p
       place(0);
       if (before) before();
     };
-    return one_.run(worker, cache_, layer, shape(layer).first_attended(step_.cached),
+    return one_.run(worker, cached_kv(), layer, shape(layer).first_attended(step_.cached),
                     step_.cached + 1, q_.data(), attn_out_.data(), around);
   }
   worker.barrier();
@@ -136,7 +93,7 @@ void AttentionStage::attend_over_cache(Worker& worker, int layer, const Place& p
   worker.parallel_for(step_.tokens, 4, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) place(row);
   });
-  attend_batch(worker, layer);
+  batch_.run(worker, cache_, layer, q_.data(), attn_out_.data());
 }
 
 // Attention, and its result as the input of the output matrix: row by row for a batch; for one
@@ -146,7 +103,7 @@ void AttentionStage::attend_to_input(Worker& worker, int layer) {
   const std::int64_t width = output.columns, dim = shape(layer).head_dim;
   const auto place = [&](std::int64_t row) { place_queries(layer, row); };
   if (step_.tokens == 1) {
-    one_.prefetch_kv(worker, cache_, layer, shape(layer).first_attended(step_.cached),
+    one_.prefetch_kv(worker, cached_kv(), layer, shape(layer).first_attended(step_.cached),
                      step_.cached + 1);
     return attend_over_cache(
         worker, layer, place,
@@ -166,15 +123,18 @@ void AttentionStage::attend_to_input(Worker& worker, int layer) {
       });
 }
 
-// Resizes the buffers of a step's projections, and counts the bytes of the cache that its attention
-// reads and writes.
+// Resizes the buffers of a step's projections, plans its attention, and counts the bytes of the
+// cache that are read and written.
 void AttentionStage::size(int layer) {
   const AttentionShape& shape = this->shape(layer);
   q_.resize(std::size_t(step_.tokens * shape.q_width()));
   k_.resize(std::size_t(step_.tokens * shape.kv_width()));
   v_.resize(std::size_t(step_.tokens * shape.kv_width()));
   attn_out_.resize(q_.size());
-  const TokenCount seen = step_.cached + step_.tokens - shape.first_attended(step_.cached);
+  if (step_.tokens > 1) batch_.plan(shape);
+  TokenCount seen = 0;
+  for (const StepSequence& s : step_.sequences)
+    seen += s.cached + s.tokens - shape.first_attended(s.cached);
   const std::int64_t token_bytes = cache_.token_bytes(layer);
   step_.bytes += {0, double(seen * token_bytes), double(step_.tokens * token_bytes)};
 }
@@ -267,7 +227,7 @@ void AttentionStage::compute(Worker& worker, int layer, const NextMatrices& next
   });
 }
 
-void AttentionStage::fill(TokenCount first, TokenCount last) {
+void AttentionStage::fill(TokenCount first, TokenCount last, BlockTable table) {
   constexpr std::uint64_t stream = stream_key(1, "cache");
   std::vector<float> k, v;
   for (TokenCount t = first; t < last; ++t)
@@ -282,7 +242,7 @@ void AttentionStage::fill(TokenCount first, TokenCount last) {
         k[i] = float(std::int32_t(bits)) * 0x1p-31f;
         v[i] = float(std::int32_t(bits >> 32)) * 0x1p-31f;
       }
-      cache_.store(layer, t, k.data(), v.data());
+      cache_.store(layer, t, k.data(), v.data(), table);
     }
 }
 

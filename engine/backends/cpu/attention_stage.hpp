@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/backends/cpu/batch_attention.hpp"
 #include "engine/backends/cpu/cpu_step.hpp"
 #include "engine/backends/cpu/decode_attention.hpp"
 #include "engine/kernels/cpu/attention.hpp"
@@ -18,7 +19,8 @@ class AttentionStage {
  public:
   AttentionStage(CpuStep& step, const CpuOptions& options);
 
-  /// Makes room for the step's RoPE angles. One member calls it, after the step has begun.
+  /// Begins a step's attention, with room for its RoPE angles. One member calls it, after the step
+  /// has begun.
   void begin();
   // Every member of the team calls these, with the same arguments.
   /// Computes the RoPE angles of the step's tokens.
@@ -42,36 +44,30 @@ class AttentionStage {
   /// of one token's context.
   void prefetch_kv(Worker& worker, int layer, const KvCache& cache, TokenCount tokens);
 
-  /// Stores random keys and values for tokens [first, last), for which the cache has room.
-  void fill(TokenCount first, TokenCount last);
+  /// Stores random keys and values for tokens [first, last) of a sequence, for which the cache has
+  /// room.
+  void fill(TokenCount first, TokenCount last, BlockTable table = {});
 
   std::span<const float> out() const { return attn_out_; }
   KvCache& cache() { return cache_; }
   const KvCache& cache() const { return cache_; }
 
  private:
-  struct Thread {
-    cpu::AttentionScratch attention;
-    std::vector<cpu::KvRun> runs;
-    std::vector<float> rows, o, m, l;
-    std::vector<TokenCount> from, to;
-  };
-
   void place_queries(int layer, std::int64_t row);
   void rope_query(int layer, float* q);
-  void attend_batch(Worker& worker, int layer);
-  void attend_rows(Thread& thread, int layer, int kv_head, std::int64_t first, std::int64_t last);
   void size(int layer);
   template <class Place>
   void attend_over_cache(Worker& worker, int layer, const Place& place, AroundHeads around);
   void attend_to_input(Worker& worker, int layer);
+  // Of a step of one token.
+  KvView cached_kv() const { return {cache_, step_.sequences.front().table}; }
   const AttentionShape& shape(int layer) const { return step_.layer(layer).attention; }
 
   CpuStep& step_;
   KvCache cache_;
   Rope rope_;
   DecodeAttention one_;
-  std::vector<Thread> threads_;
+  BatchAttention batch_;
   // Buffers that begin at a cache line, as those of the step.
   cpu::AlignedVector<float> q_, k_, v_, attn_out_, angles_;
   Partial partial_;

@@ -1,5 +1,6 @@
 #include "engine/backends/cpu/cpu_layers.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/scenario/engine_sizes.hpp"
@@ -37,13 +38,25 @@ void CpuLayers::allocate_buffers(std::int64_t tokens) {
   buffered_ = tokens;
 }
 
-void CpuLayers::begin(Worker& worker, TokenCount cached, std::int64_t tokens) {
+void CpuLayers::begin_step(Worker& worker, std::span<const StepSequence> sequences,
+                           bool isolates_rows) {
   worker.run_once([&] {
-    allocate_buffers(tokens);
-    step_.begin(cached, tokens);
+    allocate_buffers(sequences.back().first + sequences.back().tokens);
+    step_.begin(sequences);
+    step_.isolates_rows = isolates_rows;
     attention_.begin();
   });
   attention_.compute_angles(worker);
+}
+
+void CpuLayers::begin(Worker& worker, TokenCount cached, std::int64_t tokens) {
+  const StepSequence all{cached, 0, tokens};
+  begin_step(worker, {&all, 1}, false);
+}
+
+void CpuLayers::begin(Worker& worker, std::span<const StepSequence> sequences) {
+  const bool one_row = sequences.size() == 1 && sequences.front().tokens == 1;
+  begin_step(worker, sequences, !one_row);
 }
 
 void CpuLayers::embed(Worker& worker, std::span<const std::int32_t> ids) {
@@ -85,9 +98,20 @@ void CpuLayers::through(Worker& worker, int first, int end) {
 }
 
 void CpuLayers::head(Worker& worker, Logits which) {
-  const Model& model = *step_.model;
   const std::int64_t rows = which == Logits::kAll ? step_.tokens : 1;
-  const std::int64_t first = step_.tokens - rows;
+  head_of(worker, rows, [&](std::int64_t row) { return step_.tokens - rows + row; });
+}
+
+void CpuLayers::head(Worker& worker, std::span<const std::int64_t> rows) {
+  head_of(worker, std::int64_t(rows.size()), [&](std::int64_t i) { return rows[std::size_t(i)]; });
+}
+
+// Where the kernel must not depend on the number of sequences whose logits are asked for, a single
+// row has one of zeros beside it.
+template <class RowOf>
+void CpuLayers::head_of(Worker& worker, std::int64_t wanted, const RowOf& row_of) {
+  const Model& model = *step_.model;
+  const std::int64_t rows = step_.isolates_rows ? std::max<std::int64_t>(2, wanted) : wanted;
   const ActivitySpan span = step_.span(worker, ActivityKind::kHead, -1);
   const auto before = [&] {
     logits_.resize(std::size_t(rows * model.head.rows));
@@ -95,7 +119,8 @@ void CpuLayers::head(Worker& worker, Logits which) {
   };
   step_.prepare(worker, step_.input, step_.width(), rows, {&model.head}, before,
                 [&](std::int64_t row, std::span<float> out) {
-                  step_.normed_row(first + row, model.final_norm, out);
+                  if (row < wanted) return step_.normed_row(row_of(row), model.final_norm, out);
+                  std::ranges::fill(out, 0.0f);
                 });
   const Product product{&model.head, step_.input, logits_.data(), model.head.rows};
   multiply(worker, {&product, 1}, step_.products(worker));

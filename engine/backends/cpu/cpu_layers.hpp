@@ -35,6 +35,10 @@ class CpuLayers {
   /// Begins a step of `tokens` tokens, the first of them at position `cached`. Throws ShortOfMemory
   /// if its buffers do not fit.
   void begin(Worker& worker, TokenCount cached, std::int64_t tokens);
+  /// Begins a step of rows of many sequences, whose tables name blocks of the cache. `sequences`
+  /// are one after the other, without gaps. No row's bits depend on the other rows, unless it is
+  /// the only one.
+  void begin(Worker& worker, std::span<const StepSequence> sequences);
   /// hidden() = the embeddings of `ids`, one for each of the step's tokens.
   void embed(Worker& worker, std::span<const std::int32_t> ids);
   /// Computes layers [first, end) on hidden(), and stores their keys and values in the cache. Ends
@@ -45,6 +49,12 @@ class CpuLayers {
   void add_residual(Worker& worker) { step_.add_residual(worker); }
   /// Computes the logits of all tokens or of the last one, in logits().
   void head(Worker& worker, Logits which);
+  /// Computes the logits of these rows of the step, in their order, first of all in logits().
+  void head(Worker& worker, std::span<const std::int64_t> rows);
+
+  /// Charges the buffers of a step of `tokens` tokens, so that begin() need not. Throws
+  /// ShortOfMemory.
+  void reserve(std::int64_t tokens) { allocate_buffers(tokens); }
 
   /// Parts of a layer, where another device computes the others. add_residual() adds their output.
   AttentionStage& attention() { return attention_; }
@@ -68,6 +78,9 @@ class CpuLayers {
   void compute(Worker& worker, const Stage& stage, const NextMatrices& next);
   NextMatrices first_of(const Stage& stage) const;
   void allocate_buffers(std::int64_t tokens);
+  void begin_step(Worker& worker, std::span<const StepSequence> sequences, bool isolates_rows);
+  template <class RowOf>
+  void head_of(Worker& worker, std::int64_t rows, const RowOf& row_of);
 
   Ram ram_;
   RamCharge buffers_;          // charge for the vectors of the step and its stages

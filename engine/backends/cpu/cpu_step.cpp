@@ -9,9 +9,13 @@ namespace rigcast::engine {
 CpuStep::CpuStep(std::shared_ptr<const Model> model_, int threads_)
     : model(std::move(model_)), threads(std::size_t(threads_)) {}
 
-void CpuStep::begin(TokenCount cached_, std::int64_t tokens_) {
-  cached = cached_;
-  tokens = tokens_;
+void CpuStep::begin(std::span<const StepSequence> sequences_) {
+  sequences.assign(sequences_.begin(), sequences_.end());
+  cached = sequences.front().cached;
+  tokens = sequences.back().first + sequences.back().tokens;
+  sequence_at.clear();
+  for (std::size_t i = 0; i < sequences.size(); ++i)
+    sequence_at.insert(sequence_at.end(), std::size_t(sequences[i].tokens), int(i));
   hidden.resize(std::size_t(tokens * width()));
   block.resize(hidden.size());
   pending = false;

@@ -14,6 +14,7 @@
 #include "engine/backends/cpu/activity_span.hpp"
 #include "engine/backends/cpu/products.hpp"
 #include "engine/kernels/cpu/aligned.hpp"
+#include "engine/kv/block_table.hpp"
 #include "engine/kv/kv_cache.hpp"
 #include "engine/memory/ram.hpp"
 #include "engine/model/model.hpp"
@@ -27,6 +28,7 @@ struct CpuOptions {
   KvTypes kv_types;
   TokenCount kv_block = 128;
   TokenCount ubatch = 512;
+  int kv_piece_blocks = 1;  // blocks of the cache that are allocated at once
   std::optional<std::vector<int>> cached_layers{};  // layers with a KV cache; absent: all
   Allocator kv_memory{};  // tracked by its provider; absent: large pages, counted on `ram`
   Ram ram{};              // charged with weights, cache and buffers
@@ -36,11 +38,21 @@ struct CpuOptions {
 /// Matrices by which the next stage multiplies first: the target of a prefetch.
 using NextMatrices = std::vector<const Matrix*>;
 
+/// The rows of one sequence in a step.
+struct StepSequence {
+  TokenCount cached = 0;  // its tokens before these
+  std::int64_t first = 0, tokens = 0;
+  BlockTable table{};  // of the cache's blocks
+
+  /// The position of a row in the sequence.
+  TokenCount position(std::int64_t row) const { return cached + row - first; }
+};
+
 struct CpuStep {
   CpuStep(std::shared_ptr<const Model> model, int threads);
 
-  /// Begins a step of `tokens` tokens, the first of them at position `cached`. One member calls it.
-  void begin(TokenCount cached, std::int64_t tokens);
+  /// Begins a step of the rows of these sequences, one after the other. One member calls it.
+  void begin(std::span<const StepSequence> sequences);
 
   // Every member of the team calls these, with the same arguments.
   /// Adds the last block's output to the hidden states, if that is pending.
@@ -63,6 +75,9 @@ struct CpuStep {
   /// it into `out`.
   void normed_row(std::int64_t row, std::span<const float> weight, std::span<float> out);
 
+  const StepSequence& sequence_of(std::int64_t row) const {
+    return sequences[std::size_t(sequence_at[std::size_t(row)])];
+  }
   const Layer& layer(int index) const { return model->layers[std::size_t(index)]; }
   std::int64_t width() const { return model->spec.hidden; }
   ProductScratch& products(const Worker& worker) {
@@ -84,10 +99,15 @@ struct CpuStep {
   MovedBytes bytes;  // since they were last taken
   Recorder* recorder = nullptr;
 
-  TokenCount cached = 0;    // tokens in the cache before this step
-  std::int64_t tokens = 0;  // tokens of this step
-  bool pending = false;     // `block` has not been added to `hidden` yet
-  Input input;              // of a stage's first products
+  std::vector<StepSequence> sequences;
+  std::vector<int> sequence_at;  // by row
+  TokenCount cached = 0;         // tokens of the first sequence before this step
+  std::int64_t tokens = 0;       // tokens of this step
+  // Rows take the same way whatever the other rows are: kernels for one row compute other bits than
+  // those for several, and how many rows an expert has is up to all of them.
+  bool isolates_rows = false;
+  bool pending = false;  // `block` has not been added to `hidden` yet
+  Input input;           // of a stage's first products
   // Buffers begin at a cache line: threads write neighbouring columns at once, and a line that two
   // threads write would move between their caches (false sharing).
   cpu::AlignedVector<float> hidden;    // [token][hidden]

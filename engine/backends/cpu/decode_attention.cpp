@@ -23,19 +23,19 @@ DecodeAttention::DecodeAttention(const ModelSpec& spec, int threads)
   for (int layer = 0; layer < spec.layers; ++layer) shapes_.push_back(attention_shape(spec, layer));
 }
 
-void DecodeAttention::run(Worker& worker, const KvCache& cache, int layer, TokenCount from,
+void DecodeAttention::run(Worker& worker, const KvView& kv, int layer, TokenCount from,
                           TokenCount to, const float* q, float* out, const AroundHeads& around) {
   const int dim = int(shape(layer).head_dim), heads = shape(layer).heads;
-  attend_partitions(worker, cache, layer, from, to, q, around);
+  attend_partitions(worker, kv, layer, from, to, q, around);
   merge(worker, layer, around, [&](std::int64_t head, const cpu::Partials& of_head) {
     cpu::merge_to_output(of_head, int(count_), heads, dim, out + head * dim);
   });
 }
 
-void DecodeAttention::run_part(Worker& worker, const KvCache& cache, int layer, TokenCount from,
+void DecodeAttention::run_part(Worker& worker, const KvView& kv, int layer, TokenCount from,
                                TokenCount to, const float* q, const cpu::Partials& out) {
   const int dim = int(shape(layer).head_dim), heads = shape(layer).heads;
-  attend_partitions(worker, cache, layer, from, to, q, {});
+  attend_partitions(worker, kv, layer, from, to, q, {});
   merge(worker, layer, {}, [&](std::int64_t head, const cpu::Partials& of_head) {
     cpu::merge_partials(of_head, int(count_), heads, dim,
                         {out.o + head * dim, out.m + head, out.l + head});
@@ -59,22 +59,24 @@ std::int64_t DecodeAttention::prefetch_tasks(std::int64_t tasks, std::int64_t ta
   return std::min(Prefetcher::kMaxBytes / task_bytes, tasks / (2 * members));
 }
 
-void DecodeAttention::prefetch_kv(Worker& worker, const KvCache& cache, int layer, TokenCount from,
+void DecodeAttention::prefetch_kv(Worker& worker, const KvView& kv, int layer, TokenCount from,
                                   TokenCount to) {
-  if (worker.first()) prefetched_ = {&cache, layer, from, to};
+  if (worker.first()) prefetched_ = {&kv.cache, kv.table, layer, from, to};
   if (worker.first() || from >= to) return;
   const std::int64_t own =
-      prefetch_tasks(tasks(layer, from, to), task_bytes(cache, layer), worker.count());
+      prefetch_tasks(tasks(layer, from, to), task_bytes(kv.cache, layer), worker.count());
   const int kv_heads = shape(layer).kv_heads;
   Thread& thread = threads_[std::size_t(worker.index())];
   for (std::int64_t task = (worker.index() - 1) * own; task < worker.index() * own; ++task) {
     const TokenCount token = (from / kPartition + task / kv_heads) * kPartition;
-    cache.runs(layer, int(task % kv_heads), token, std::min(token + kPartition, to), thread.runs);
-    for (const cpu::KvRun& run : thread.runs) fetch(run, cache.token_bytes(layer) / kv_heads / 2);
+    kv.cache.runs(layer, int(task % kv_heads), token, std::min(token + kPartition, to), thread.runs,
+                  kv.table);
+    for (const cpu::KvRun& run : thread.runs)
+      fetch(run, kv.cache.token_bytes(layer) / kv_heads / 2);
   }
 }
 
-void DecodeAttention::attend_partitions(Worker& worker, const KvCache& cache, int layer,
+void DecodeAttention::attend_partitions(Worker& worker, const KvView& kv, int layer,
                                         TokenCount from, TokenCount to, const float* q,
                                         const AroundHeads& around) {
   const TokenCount first = from / kPartition;
@@ -87,8 +89,8 @@ void DecodeAttention::attend_partitions(Worker& worker, const KvCache& cache, in
     o_.resize(std::size_t(all * group * dim));
     m_.resize(std::size_t(all * group));
     l_.resize(std::size_t(all * group));
-    own_tasks_ = std::exchange(prefetched_, {}) == Seen{&cache, layer, from, to}
-                     ? prefetch_tasks(all, task_bytes(cache, layer), worker.count())
+    own_tasks_ = std::exchange(prefetched_, {}) == Seen{&kv.cache, kv.table, layer, from, to}
+                     ? prefetch_tasks(all, task_bytes(kv.cache, layer), worker.count())
                      : 0;
   });
   Thread& own = threads_[std::size_t(worker.index())];
@@ -97,9 +99,10 @@ void DecodeAttention::attend_partitions(Worker& worker, const KvCache& cache, in
   const auto attend = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
       const TokenCount token = (first + task / kv_heads) * kPartition;
-      cache.runs(layer, int(task % kv_heads), token, std::min(token + kPartition, to), own.runs);
+      kv.cache.runs(layer, int(task % kv_heads), token, std::min(token + kPartition, to), own.runs,
+                    kv.table);
       const std::int64_t at = task * group;
-      cpu::attend(own.runs, token, cache.types(), dim,
+      cpu::attend(own.runs, token, kv.cache.types(), dim,
                   {q + task % kv_heads * group * dim, group, own.from.data(), own.to.data()},
                   1.0f / std::sqrt(float(dim)),
                   {o_.data() + at * dim, m_.data() + at, l_.data() + at}, own.attention);

@@ -14,6 +14,14 @@
 
 namespace rigcast::engine {
 
+/// The keys and values of one sequence. A view.
+struct KvView {
+  const KvCache& cache;
+  BlockTable table{};
+
+  KvView(const KvCache& of, BlockTable table_ = {}) : cache(of), table(table_) {}
+};
+
 /// Work before and after a token's attention.
 struct AroundHeads {
   /// Called by one member before anything is read.
@@ -32,20 +40,21 @@ class DecodeAttention {
   // barrier: the next stage must begin with one.
 
   /// out [heads][head_dim] = the attention output of the query.
-  void run(Worker& worker, const KvCache& cache, int layer, TokenCount from, TokenCount to,
+  void run(Worker& worker, const KvView& kv, int layer, TokenCount from, TokenCount to,
            const float* q, float* out, const AroundHeads& around = {});
   /// Partial attention, to be merged with the partials of other tokens: a row of `out` for every
   /// head.
-  void run_part(Worker& worker, const KvCache& cache, int layer, TokenCount from, TokenCount to,
+  void run_part(Worker& worker, const KvView& kv, int layer, TokenCount from, TokenCount to,
                 const float* q, const cpu::Partials& out);
   /// Prefetches, before the query has arrived, what run() reads first: every member its own part,
   /// but the first, which may have to wait for the query.
-  void prefetch_kv(Worker& worker, const KvCache& cache, int layer, TokenCount from, TokenCount to);
+  void prefetch_kv(Worker& worker, const KvView& kv, int layer, TokenCount from, TokenCount to);
 
  private:
   // The range of the cache to which a query attends.
   struct Seen {
     const KvCache* cache = nullptr;
+    BlockTable table{};
     int layer = 0;
     TokenCount from = 0, to = 0;
     bool operator==(const Seen&) const = default;
@@ -60,7 +69,7 @@ class DecodeAttention {
   std::int64_t tasks(int layer, TokenCount from, TokenCount to) const;
   std::int64_t task_bytes(const KvCache& cache, int layer) const;
   std::int64_t prefetch_tasks(std::int64_t tasks, std::int64_t task_bytes, int members) const;
-  void attend_partitions(Worker& worker, const KvCache& cache, int layer, TokenCount from,
+  void attend_partitions(Worker& worker, const KvView& kv, int layer, TokenCount from,
                          TokenCount to, const float* q, const AroundHeads& around);
   template <class Use>
   void merge(Worker& worker, int layer, const AroundHeads& around, const Use& use);

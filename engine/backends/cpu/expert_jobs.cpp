@@ -5,8 +5,9 @@
 namespace rigcast::engine {
 
 void ExpertJobs::sort(std::span<const int> experts, int count, std::int64_t used,
-                      std::int64_t group) {
+                      std::int64_t group, bool groups_singles) {
   group_ = group;
+  const std::int64_t least = groups_singles ? 1 : 2;  // tokens of a group
   counts_.assign(std::size_t(count), 0);
   for (const int e : experts) {
     RIGCAST_ASSERT(e >= 0 && e < count);
@@ -14,7 +15,7 @@ void ExpertJobs::sort(std::span<const int> experts, int count, std::int64_t used
   }
   batch_rows_ = 0;
   for (const std::int64_t n : counts_)
-    if (n > 1) batch_rows_ += (n + group - 1) / group * group;
+    if (n >= least) batch_rows_ += (n + group - 1) / group * group;
 
   jobs_.clear();
   next_.assign(counts_.size(), 0);
@@ -22,10 +23,11 @@ void ExpertJobs::sort(std::span<const int> experts, int count, std::int64_t used
   for (std::size_t e = 0; e < counts_.size(); ++e) {
     const std::int64_t n = counts_[e];
     if (n == 0) continue;
-    std::int64_t& at = n == 1 ? one : several;
-    jobs_.push_back({int(e), at, n});
+    const bool grouped = n >= least;
+    std::int64_t& at = grouped ? several : one;
+    jobs_.push_back({int(e), at, n, grouped});
     next_[e] = at;
-    at += n == 1 ? 1 : (n + group - 1) / group * group;
+    at += grouped ? (n + group - 1) / group * group : 1;
   }
 
   rows_.resize(experts.size());

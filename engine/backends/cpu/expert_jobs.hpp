@@ -14,20 +14,22 @@ class ExpertJobs {
   struct Job {
     int expert = 0;
     std::int64_t first = 0, count = 0;
-    bool single() const { return count == 1; }
+    bool in_group = false;
+    bool single() const { return !in_group; }
   };
 
   /// Sorts `experts` [token][used], each in [0, count); the experts of a token differ. Jobs of
   /// several tokens begin at multiples of `group` rows; jobs of one token follow all of them,
-  /// without gaps. Jobs are in the order of their experts, and tokens in their own order. Memory is
-  /// kept for the next call.
-  void sort(std::span<const int> experts, int count, std::int64_t used, std::int64_t group);
+  /// without gaps, or are such groups, too (`groups_singles`). Jobs are in the order of their
+  /// experts, and tokens in their own order. Memory is kept for the next call.
+  void sort(std::span<const int> experts, int count, std::int64_t used, std::int64_t group,
+            bool groups_singles = false);
 
   std::int64_t group() const { return group_; }
   std::span<const Job> jobs() const { return jobs_; }
   /// The number of rows, including the gaps between groups.
   std::int64_t rows() const { return std::int64_t(tokens_.size()); }
-  /// The number of rows of jobs with several tokens: the rows of single-token jobs begin there.
+  /// The number of rows of groups: the rows of single() jobs begin there.
   std::int64_t batch_rows() const { return batch_rows_; }
   /// The row of a token's n-th expert: choice = token * used + n.
   std::int64_t row(std::int64_t choice) const { return rows_[std::size_t(choice)]; }

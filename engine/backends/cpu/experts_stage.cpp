@@ -23,7 +23,7 @@ void ExpertsStage::choose(const Layer& w, std::int64_t begin, std::int64_t end,
 void ExpertsStage::size_jobs(const Layer& w) {
   const Matrix &gate = w.expert_gate.first, &up = w.expert_up.first, &down = w.expert_down.first;
   jobs_.sort(chosen_, int(w.router.rows), step_.model->spec.moe->experts_used,
-             group_rows({&gate, &up, &down}));
+             group_rows({&gate, &up, &down}), step_.isolates_rows);
   if (const std::int64_t rows = jobs_.batch_rows(); rows > 0) {
     expert_in_.resize(gate.columns, rows, {&gate, &up});
     expert_hidden_.resize(down.columns, rows, {&down});

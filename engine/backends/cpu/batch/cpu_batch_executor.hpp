@@ -1,0 +1,72 @@
+#pragma once
+// The CPU's executor of many sequences: a step's tokens, of whichever sequence, go through all
+// layers together, and weights are read once for all of them.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/backends/cpu/cpu_layers.hpp"
+#include "engine/memory/ram.hpp"
+#include "engine/run/batch_executor.hpp"
+#include "engine/threads/thread_team.hpp"
+
+namespace rigcast::engine {
+
+/// A step of one token takes the same way as CpuExecutor's, and gives the same bits. In longer
+/// steps the bits of a sequence depend on its own tokens alone: not on other sequences, on their
+/// number, on the blocks that hold it, or on the number of threads.
+class CpuBatchExecutor : public BatchExecutor {
+ public:
+  /// All memory is charged here: weights, both pools, and the buffers of the longest step. Throws
+  /// MachineError if threads cannot be made, ShortOfMemory if options.ram has too little, and what
+  /// options.kv_memory throws. `limits` are all at least 1, but for host_blocks.
+  CpuBatchExecutor(std::shared_ptr<const Model> model, const CpuOptions& options,
+                   const BatchLimits& limits);
+
+  std::span<const std::int32_t> step(std::span<const SequenceStep> sequences) override;
+  std::span<const float> logits(std::span<const SequenceStep> sequences) override;
+  void move_out(std::span<const BlockCopy> copies) override;
+  void move_in(std::span<const BlockCopy> copies) override;
+  /// Stores random keys and values as tokens [0, tokens) of a sequence: a depth to decode at,
+  /// without its prefill.
+  void fill(std::span<const int> blocks, TokenCount tokens);
+
+  BatchLimits limits() const override { return limits_; }
+  int threads() const override { return team_.size(); }
+  const Model& model() const override { return layers_.model(); }
+  MovedBytes take_bytes() override;
+  DeviceMemory host() const override { return host_memory(ram_); }
+
+ private:
+  void check(const SequenceStep& sequence) const;
+  void place_rows(std::span<const SequenceStep> sequences);
+  /// Computes the rows that were placed, and the logits of last_rows_.
+  void compute();
+  void sample_one(const SequenceStep& sequence, std::size_t row, std::int32_t& to);
+  void sample_all(std::span<const SequenceStep> sequences);
+  void copy(std::span<const BlockCopy> copies, const KvCache& from, const KvCache& to);
+
+  Ram ram_;
+  BatchLimits limits_;
+  RamCharge weights_, buffers_;
+  ThreadTeam team_;
+  CpuLayers layers_;
+  KvCache host_pool_;
+  MovedBytes copied_;
+  // Of the step.
+  std::vector<StepSequence> sequences_;
+  std::vector<std::int32_t> ids_;        // of all rows
+  std::vector<std::int64_t> last_rows_;  // whose logits are computed
+  std::vector<std::size_t> sampled_;     // sequences that have a sampler
+  std::vector<std::uint64_t> drawn_;     // by their samplers before
+  std::vector<std::int32_t> chosen_;
+};
+
+/// Bytes of a block of all layers' keys and values.
+double cpu_block_bytes(const Model& model, KvTypes types, TokenCount block_tokens);
+/// Bytes of an executor's buffers, for steps within `limits`.
+double cpu_batch_buffer_bytes(const Model& model, const BatchLimits& limits);
+
+}  // namespace rigcast::engine

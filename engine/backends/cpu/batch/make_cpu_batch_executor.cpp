@@ -1,0 +1,90 @@
+#include "engine/backends/cpu/batch/make_cpu_batch_executor.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "core/text/unit_text.hpp"
+#include "engine/backends/cpu/batch/cpu_batch_executor.hpp"
+#include "engine/load/load.hpp"
+#include "engine/model/model_bytes.hpp"
+#include "engine/synth/synthetic_model.hpp"
+#include "engine/threads/thread_team.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+using Made = Result<std::unique_ptr<BatchExecutor>>;
+
+std::optional<Error> check(const ExecutorOptions& options, const BatchOptions& batch) {
+  if (options.kv_block < 1 || batch.step_tokens < 1 || batch.step_sequences < 1 ||
+      batch.host_blocks < 0 || batch.blocks.value_or(1) < 1)
+    return bad_input(
+        "an executor of many sequences has at least one block, of one token, and steps of at least "
+        "one token and one sequence");
+  if (!batch.blocks && !options.ram_limit)
+    return bad_input(
+        "the number of blocks for keys and values is open: it follows from a limit of "
+        "RAM, and there is none",
+        "give --ram-limit, or the number of blocks");
+  return std::nullopt;
+}
+
+// The number of blocks for which the limit has room, beside weights, buffers and the host's pool.
+Result<int> blocks_within(Bytes limit, const Model& model, const BatchLimits& limits,
+                          KvTypes types) {
+  const double block = cpu_block_bytes(model, types, limits.block_tokens);
+  const double taken = double(model_bytes(model)) + cpu_batch_buffer_bytes(model, limits) +
+                       block * limits.host_blocks;
+  const double room = (limit.value - taken) / block;
+  if (room < 1)
+    return Error{ErrorKind::kDoesNotFit,
+                 fmt::format("a RAM limit of {} leaves no room for keys and values: weights, "
+                             "buffers and the pool of moved blocks take {}, and a block {}",
+                             text_gib(limit), text_gib(Bytes{taken}), text_gib(Bytes{block}))};
+  return int(std::min(room, double(std::numeric_limits<int>::max())));
+}
+
+}  // namespace
+
+Made make_cpu_batch_executor(std::shared_ptr<const Model> model, const ExecutorOptions& options,
+                             const BatchOptions& batch) {
+  if (auto error = check(options, batch)) return *std::move(error);
+  if (auto error = check_layers_on_cpu(*model)) return *std::move(error);
+  BatchLimits limits{options.kv_block, batch.blocks.value_or(0), batch.host_blocks,
+                     batch.step_tokens, batch.step_sequences};
+  if (!batch.blocks) {
+    const auto blocks = blocks_within(*options.ram_limit, *model, limits, options.kv_types);
+    if (!blocks) return blocks.error();
+    limits.blocks = *blocks;
+  }
+  CpuOptions own{options.threads, options.kv_types, options.kv_block, batch.step_tokens};
+  own.kv_memory = options.kv_memory;
+  own.ram = Ram(options.ram_limit);
+  own.stop = options.stop;
+  return std::unique_ptr<BatchExecutor>(
+      std::make_unique<CpuBatchExecutor>(std::move(model), own, limits));
+}
+
+Made make_cpu_batch_executor(const GgufFile& file, const ExecutorOptions& options,
+                             const BatchOptions& batch) {
+  if (auto error = check(options, batch)) return *std::move(error);  // before pages are read
+  auto model = load_with_pages(file, options.stop);
+  if (!model) return model.error();
+  return make_cpu_batch_executor(std::make_shared<const Model>(*std::move(model)), options, batch);
+}
+
+Made make_synthetic_cpu_batch_executor(const ModelSpec& spec, const TensorTable& tensors,
+                                       std::uint64_t seed, const ExecutorOptions& options,
+                                       const BatchOptions& batch) {
+  if (auto error = check(options, batch)) return *std::move(error);
+  ThreadTeam team(options.threads, ThreadTeam::kSpinTime, options.stop);
+  auto model = make_synthetic_model(spec, tensors, seed, team);
+  if (!model) return model.error();
+  return make_cpu_batch_executor(std::make_shared<const Model>(*std::move(model)), options, batch);
+}
+
+}  // namespace rigcast::engine

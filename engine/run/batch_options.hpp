@@ -1,0 +1,19 @@
+#pragma once
+// Options of an executor of many sequences, beside those of every executor.
+
+#include <optional>
+
+#include "core/base/units.hpp"
+
+namespace rigcast::engine {
+
+struct BatchOptions {
+  /// Blocks of the pool, of ExecutorOptions::kv_block tokens each; absent: as many as the limit of
+  /// its memory leaves room for.
+  std::optional<int> blocks{};
+  int host_blocks = 0;           // of the pool in the host's memory, to which blocks can be moved
+  TokenCount step_tokens = 512;  // the most tokens of a step
+  int step_sequences = 16;       // the most sequences of a step
+};
+
+}  // namespace rigcast::engine
