@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cli/run/run_logits.hpp"
+#include "cli/shared/chat_template.hpp"
 #include "cli/shared/device_names.hpp"
 #include "cli/shared/flag_checks.hpp"
 #include "cli/shared/model_argument.hpp"
@@ -19,6 +20,7 @@
 #include "core/scenario/scenario.hpp"
 #include "core/text/unit_text.hpp"
 #include "engine/backends/backend.hpp"
+#include "engine/tokenizer/file_vocabulary.hpp"
 #include "validation/runs/local_machine.hpp"
 #include "validation/runs/measure.hpp"
 
@@ -33,7 +35,22 @@ struct Options {
   std::string weights;
   std::string device = "cpu";
   std::string trace_file;
+  bool chat = false;
+  std::string system, chat_template;
 };
+
+// The prompt is a message to a model in its own chat format.
+Result<validation::ChatSettings> chat_of(const Options& options, const Scenario& scenario) {
+  const auto file = engine::GgufFile::open(*scenario.model_file);
+  if (!file) return file.error();
+  const auto tokenizer = engine::file_tokenizer(*file);
+  if (!tokenizer) return tokenizer.error();
+  if (!*tokenizer)
+    return bad_input("--chat: the file has no vocabulary", {}, SourceRef{file->name()});
+  const auto format = find_chat_format(options.chat_template, *file, **tokenizer);
+  if (!format) return format.error();
+  return validation::ChatSettings{*format, options.system};
+}
 
 // The number of tokens of a text, or of a file of ids, is known only when it is read, and with it
 // the space that the context leaves for output.
@@ -82,6 +99,11 @@ int run_verb(const Options& options, const Catalogue& catalogue) {
   if (!made) return fail(made.error());
   auto scenario = std::make_shared<Scenario>(*std::move(made));
   if (auto error = validation::check_runnable(*scenario, how)) return fail(*error);
+  if (options.chat) {
+    auto chat = chat_of(options, *scenario);
+    if (!chat) return fail(chat.error());
+    how.chat = *std::move(chat);
+  }
   if (!options.logits.tokens_file.empty()) return write_logits(*scenario, how, options.logits);
   how.text_to_stderr = options.output.format != Format::kText || !options.output.file.empty();
   how.trace = !options.trace_file.empty();
@@ -111,10 +133,19 @@ void add_options(CLI::App& verb, Options& o) {
       ->check(CLI::IsMember(device_names()))
       ->type_name("DEVICE")
       ->capture_default_str();
-  option("--prompt", o.execute.prompt, "text to go on from: the answer is streamed")
-      ->check([](const std::string& text) { return text.empty() ? "the text is empty" : ""; })
-      ->excludes("--prompt-tokens")
+  CLI::Option* prompt =
+      option("--prompt", o.execute.prompt, "text to go on from: the answer is streamed")
+          ->check([](const std::string& text) { return text.empty() ? "the text is empty" : ""; })
+          ->excludes("--prompt-tokens")
+          ->type_name("TEXT");
+  CLI::Option* chat =
+      verb.add_flag("--chat", o.chat, "the prompt is a message, and the answer alone is shown")
+          ->needs(prompt)
+          ->group(kGroup);
+  option("--system", o.system, "what the model is told before the message")
+      ->needs(chat)
       ->type_name("TEXT");
+  add_chat_template(verb, o.chat_template)->needs(chat)->group(kGroup);
   option("--repeat", o.execute.repeat, "timed runs from resident weights")
       ->check(integer_within(1, 1000))
       ->type_name("N")
@@ -163,6 +194,7 @@ void add_run(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "Examples\n"
       "  rigcast run --model llama-3.2-1b --synthetic\n"
       "  rigcast run --weights model.gguf --prompt \"Once upon a time\" --output-tokens 200\n"
+      "  rigcast run --weights model.gguf --chat --prompt \"Why is the sky blue?\"\n"
       "  rigcast run --weights model.gguf --prompt-tokens 512 --output-tokens 128 --start cold\n"
       "  rigcast run --weights model.gguf --tokens ids.txt --logits logits.npy");
   run_with_catalogue(*verb, open, run, [options](const Catalogue& catalogue) {

@@ -27,6 +27,7 @@ void add_sweep(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_validate(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_inspect(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_calibrate(CLI::App& app, const OpenCatalogue& open, Run& run);
+void add_serve(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_run_worker(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_run(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_probe(CLI::App& app, const OpenCatalogue& open, Run& run);

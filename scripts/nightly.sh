@@ -5,14 +5,14 @@
 #   scripts/nightly.sh [MINUTES] [PART...]
 #
 # MINUTES of fuzzing (default: 240); the rest takes two to three hours on two cores.
-# PART: fuzzing, bench, sanitizers, hostile, grid, capacity, loads; default: all, in this order.
+# PART: fuzzing, bench, sanitizers, hostile, http, grid, capacity, loads; default: all, in this order.
 # Goes on when one of them fails, and ends with 1 then.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 minutes=240
 [[ ${1:-} =~ ^[0-9]+$ ]] && minutes=$1 && shift
 parts=("$@")
-[ ${#parts[@]} = 0 ] && parts=(fuzzing bench sanitizers hostile grid capacity loads)
+[ ${#parts[@]} = 0 ] && parts=(fuzzing bench sanitizers hostile http grid capacity loads)
 failed=()
 
 # Runs a command on every core, with the number of the core as its last word.
@@ -37,6 +37,10 @@ sanitizers() { # all tests
 
 hostile() { # command lines, with the program under sanitizers
   RIGCAST_HOSTILE=5000 RIGCAST_HOSTILE_SEED=$(date +%j) build/asan/tests/test_cli "[hostile]"
+}
+
+http() { # a million mutated requests to a server under sanitizers, and slow clients
+  RIGCAST_HTTP_FUZZ=1000000 RIGCAST_HTTP_FUZZ_SEED=$(date +%j) build/asan/tests/test_engine "[serve]"
 }
 
 grid_shard() { # CORE
@@ -64,7 +68,7 @@ loads() { # files that llama.cpp loads: with $RIGCAST_LLAMA_CPP, else with two r
 
 for part in "${parts[@]}"; do
   if ! declare -F "$part" > /dev/null || [[ $part == *_* ]]; then
-    echo "nightly.sh: no part named $part: fuzzing, bench, sanitizers, hostile, grid, capacity, loads" >&2
+    echo "nightly.sh: no part named $part: fuzzing, bench, sanitizers, hostile, http, grid, capacity, loads" >&2
     exit 2
   fi
 done

@@ -170,7 +170,7 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, EncodeOptions opti
   const SpecialTokens& special = options.parse_special ? p.all_special : p.user_defined;
   std::vector<TokenId> ids;
   if (options.add_special && p.add_bos) ids.push_back(*p.vocabulary.bos);
-  bool space_due = p.add_space_prefix;
+  bool space_due = p.add_space_prefix && !options.continues;
   std::size_t done = 0;
   for (const auto& found : special.find_all(text)) {
     const std::string_view before = text.substr(done, found.begin - done);
@@ -211,6 +211,15 @@ std::string_view Tokenizer::next_text(TokenId id, bool& drop_space,
 }
 
 std::string_view Tokenizer::piece(TokenId id) const { return parts_->pieces[id]; }
+
+std::optional<TokenId> Tokenizer::special_token(std::string_view text) const {
+  for (TokenId id = 0; std::size_t(id) < size(); ++id) {
+    if (piece(id) != text) continue;
+    const TokenType type = type_of(parts_->vocabulary, id);
+    if (type == TokenType::kControl || type == TokenType::kUserDefined) return id;
+  }
+  return std::nullopt;
+}
 
 bool Tokenizer::is_control(TokenId id) const {
   return id >= 0 && std::size_t(id) < size() &&

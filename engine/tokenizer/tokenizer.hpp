@@ -21,6 +21,8 @@ struct EncodeOptions {
   /// untrusted text: without this option text yields no control token (unless the unknown token is
   /// one).
   bool parse_special = false;
+  /// The text goes on from other text: no space is put before it.
+  bool continues = false;
 };
 
 struct DecodeOptions {
@@ -56,6 +58,8 @@ class Tokenizer {
   /// The bytes of one token, which may be incomplete characters. Empty outside of the vocabulary.
   std::string_view piece(TokenId id) const;
 
+  /// The control or user-defined token with this text.
+  std::optional<TokenId> special_token(std::string_view text) const;
   bool is_control(TokenId id) const;
   /// True if generation stops at this token: EOS, EOT, EOM, and tokens that end an answer in files
   /// that do not name them: control and user-defined tokens like "<|im_end|>" or "<|eot_id|>".

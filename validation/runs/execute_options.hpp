@@ -7,9 +7,16 @@
 
 #include "core/base/units.hpp"
 #include "engine/backends/backend.hpp"
+#include "engine/chat/chat_format.hpp"
 #include "engine/run/sampler.hpp"
 
 namespace rigcast::validation {
+
+/// What the prompt is a message of.
+struct ChatSettings {
+  engine::ChatFormat format = engine::ChatFormat::kChatMl;
+  std::string system{};  // the system message; empty: there is none
+};
 
 struct ExecuteOptions {
   const engine::EngineBackend* backend = &engine::cpu_backend();
@@ -17,7 +24,9 @@ struct ExecuteOptions {
   std::optional<Bytes> ram_limit;   // of the engine; absent: what the host has
   bool synthetic = false;
   std::optional<std::string> prompt;  // absent: random tokens, as many as the workload's
-  bool fill_context = false;          // with the answer to `prompt`: no number was asked for
+  std::optional<ChatSettings>
+      chat{};                 // the prompt is the user's message; absent: text to go on from
+  bool fill_context = false;  // with the answer to `prompt`: no number was asked for
   int repeat = 3;
   std::uint64_t seed = 1;
   engine::Sampling sampling;

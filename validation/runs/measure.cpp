@@ -13,13 +13,13 @@
 #include "core/files/interrupt.hpp"
 #include "core/scenario/placement.hpp"
 #include "engine/backends/backend.hpp"
+#include "engine/chat/answer_text.hpp"
 #include "engine/load/load.hpp"
 #include "engine/memory/process_memory.hpp"
 #include "engine/placement/host_placement.hpp"
 #include "engine/run/measured_report.hpp"
 #include "engine/threads/thread_team.hpp"
 #include "engine/tokenizer/file_vocabulary.hpp"
-#include "engine/tokenizer/stream_decoder.hpp"
 #include "probe/dram_read.hpp"
 #include "probe/gpu/vram_rates.hpp"
 #include "probe/host.hpp"
@@ -75,8 +75,7 @@ std::optional<Error> set_gpu(const Scenario& s, const ExecuteOptions& options,
   return std::nullopt;
 }
 
-// Makes an executor for a file's weights, or for random ones.
-MadeExecutor executor_of(const Scenario& s, const ExecuteOptions& options, const GgufFile* file) {
+Result<ExecutorOptions> executor_options(const Scenario& s, const ExecuteOptions& options) {
   ExecutorOptions how;
   how.kv_types = s.kv.types;
   how.kv_block = s.kv.block_tokens;
@@ -84,11 +83,18 @@ MadeExecutor executor_of(const Scenario& s, const ExecuteOptions& options, const
   how.ubatch = TokenCount(s.settings.ubatch);
   how.ram_limit = options.ram_limit;
   how.stop = stop_flag();
-  const EngineBackend& backend = *options.backend;
-  if (backend.is_gpu())
+  if (options.backend->is_gpu())
     if (auto error = set_gpu(s, options, how)) return *error;
-  return file ? backend.from_file(*file, how)
-              : backend.synthetic(s.model, s.tensors, options.seed, how);
+  return how;
+}
+
+// Makes an executor for a file's weights, or for random ones.
+MadeExecutor executor_of(const Scenario& s, const ExecuteOptions& options, const GgufFile* file) {
+  const auto how = executor_options(s, options);
+  if (!how) return how.error();
+  const EngineBackend& backend = *options.backend;
+  return file ? backend.from_file(*file, *how)
+              : backend.synthetic(s.model, s.tensors, options.seed, *how);
 }
 
 Result<Loaded> load_file(const Scenario& s, const ExecuteOptions& options) {
@@ -134,7 +140,9 @@ class Runner {
                        options_.synthetic ? "synthetic weights have none: --prompt-tokens N"
                                           : "the file has none: --prompt-tokens N");
     text_ = *options_.prompt;
-    ids_ = prompt_ids(*loaded.tokenizer, text_);
+    auto ids = prompt_ids(*loaded.tokenizer, options_);
+    if (!ids) return ids.error();
+    ids_ = *std::move(ids);
     if (ids_.empty()) return bad_input("--prompt: the vocabulary has no token for any of the text");
     return set_prompt_length(s_.workload, TokenCount(ids_.size()), options_);
   }
@@ -162,24 +170,37 @@ class Runner {
       std::fflush(out);
     };
     const Tokenizer& tokenizer = *loaded.tokenizer;
-    StreamDecoder stream(tokenizer, {.special = false, .continues = true});
+    AnswerText text(tokenizer, answer_options(tokenizer));
+    bool reasons = false;
+    const auto put_part = [&](const AnswerPart& part) {
+      if (reasons && !part.text.empty()) put("\n\n");
+      reasons = !part.reasoning.empty() || (reasons && part.text.empty());
+      put(part.reasoning + part.text);
+    };
     Sampler sampler(options_.sampling);
     Executor& executor = *loaded.executor;
-    put(text_);
+    if (!options_.chat) put(text_);
     executor.fill(s_.workload.depth);
     auto times =
         run_request(executor, ids_, s_.workload.output_tokens, sampler, [&](std::int32_t id) {
           if (tokenizer.ends_generation(id)) return false;
-          put(stream.push(id));
+          put_part(text.push(id));
           return !interrupted();
         });
-    put(stream.finish() + "\n\n");
+    put_part(text.finish());
+    put("\n\n");
     return times;
   }
 
   TokenCount output() const { return s_.workload.output_tokens; }
 
  private:
+  AnswerOptions answer_options(const Tokenizer& tokenizer) const {
+    if (!options_.chat) return {.continues = true};
+    return {.harmony = options_.chat->format == ChatFormat::kGptOss,
+            .continues = !tokenizer.is_control(ids_.back())};
+  }
+
   Scenario& s_;
   const ExecuteOptions& options_;
   std::vector<std::int32_t> ids_;
@@ -352,6 +373,20 @@ MadeExecutor make_executor(const Scenario& s, const ExecuteOptions& options) {
   auto loaded = load(s, options);
   if (!loaded) return loaded.error();
   return std::move(loaded->executor);
+}
+
+Result<std::unique_ptr<BatchExecutor>> make_batch_executor(const Scenario& s,
+                                                           const ExecuteOptions& options,
+                                                           const BatchOptions& batch,
+                                                           const GgufFile& file) {
+  const EngineBackend& backend = *options.backend;
+  if (!backend.batch_from_file)
+    return bad_input(fmt::format("--device {}: this version computes one sequence at a time there",
+                                 backend.name),
+                     "--device cpu");
+  const auto how = executor_options(s, options);
+  if (!how) return how.error();
+  return backend.batch_from_file(file, *how, batch);
 }
 
 Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOptions& options) try {

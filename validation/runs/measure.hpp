@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "core/scenario/scenario.hpp"
+#include "engine/gguf/file.hpp"
+#include "engine/run/batch_executor.hpp"
+#include "engine/run/batch_options.hpp"
 #include "engine/run/executor.hpp"
 #include "report/report.hpp"
 #include "report/trace.hpp"
@@ -28,6 +31,11 @@ std::optional<std::string> past_training(const ModelSpec& model, TokenCount posi
 /// A model that is ready to run: synthetic weights, or the scenario's file.
 Result<std::unique_ptr<engine::Executor>> make_executor(const Scenario& scenario,
                                                         const ExecuteOptions& options);
+
+/// The same for many sequences, from an open file. Throws Interrupted. Error: the backend has none.
+Result<std::unique_ptr<engine::BatchExecutor>> make_batch_executor(
+    const Scenario& scenario, const ExecuteOptions& options, const engine::BatchOptions& batch,
+    const engine::GgufFile& file);
 
 /// Times the scenario: from the file cold and warm, where there is one, and `repeat` times
 /// resident.

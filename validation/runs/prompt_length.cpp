@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/backends/backend.hpp"
+#include "engine/chat/chat_prompt.hpp"
 #include "engine/gguf/file.hpp"
 #include "engine/kv/kv_eviction.hpp"
 #include "engine/tokenizer/file_vocabulary.hpp"
@@ -20,6 +21,18 @@ bool decides_what_gpu_keeps(const Scenario& s, const ExecuteOptions& options) {
 
 std::vector<std::int32_t> prompt_ids(const engine::Tokenizer& tokenizer, const std::string& text) {
   return tokenizer.encode(text, {true, true});
+}
+
+Result<std::vector<std::int32_t>> prompt_ids(const engine::Tokenizer& tokenizer,
+                                             const ExecuteOptions& options) {
+  if (!options.chat) return prompt_ids(tokenizer, *options.prompt);
+  const auto prompt = engine::ChatPrompt::make(options.chat->format, tokenizer);
+  if (!prompt) return prompt.error();
+  std::vector<engine::ChatMessage> messages;
+  if (!options.chat->system.empty())
+    messages.push_back({engine::ChatRole::kSystem, options.chat->system});
+  messages.push_back({engine::ChatRole::kUser, *options.prompt});
+  return prompt->render(messages);
 }
 
 std::optional<Error> set_prompt_length(Workload& w, TokenCount tokens,
@@ -40,8 +53,9 @@ std::optional<Error> read_prompt_length(Scenario& s, const ExecuteOptions& optio
   if (!file) return file.error();
   const auto tokenizer = engine::file_tokenizer(*file);
   if (!tokenizer || !*tokenizer) return std::nullopt;
-  const auto tokens = TokenCount(prompt_ids(**tokenizer, *options.prompt).size());
-  return set_prompt_length(s.workload, tokens, options);
+  const auto ids = prompt_ids(**tokenizer, options);
+  if (!ids) return ids.error();
+  return set_prompt_length(s.workload, TokenCount(ids->size()), options);
 }
 
 }  // namespace rigcast::validation

@@ -1,0 +1,169 @@
+#include "engine/serve/kv_pool.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/error.hpp"
+
+namespace rigcast::engine {
+
+KvPool::KvPool(const BatchLimits& limits, bool prefix_cache)
+    : block_(limits.block_tokens),
+      prefix_cache_(prefix_cache),
+      pool_(limits.blocks),
+      host_(prefix_cache ? limits.host_blocks : 0) {
+  RIGCAST_ASSERT(block_ > 0);
+}
+
+KvPool::Found KvPool::find(std::span<const std::int32_t> tokens, TokenCount min_host_tokens) const {
+  Found found;
+  if (!prefix_cache_ || tokens.empty()) return found;
+  const std::size_t full = (tokens.size() - 1) / std::size_t(block_);
+  PrefixTree::Node last = PrefixTree::kRoot;
+  bool here = true;
+  for (std::size_t index = 0; index < full; ++index) {
+    const auto node = tree_.child(last, block_of(tokens, index));
+    if (!node) break;
+    here = here && tree_.block(*node) != PrefixTree::kNowhere;
+    if (!here && tree_.host_block(*node) == PrefixTree::kNowhere) break;
+    found.nodes.push_back(last = *node);
+    if (here) ++found.here;
+  }
+  found.here_tokens = TokenCount(found.here) * block_;
+  found.host_tokens = TokenCount(found.nodes.size() - found.here) * block_;
+  if (found.host_tokens < min_host_tokens) {
+    found.nodes.resize(found.here);
+    found.host_tokens = 0;
+  }
+  return found;
+}
+
+int KvPool::blocks_lacking(const SequenceBlocks& own, TokenCount tokens) const {
+  return std::max(0, blocks_for(tokens) - int(own.blocks.size()));
+}
+
+bool KvPool::has_room(const Found& found, TokenCount tokens, int of_others) const {
+  // Blocks that nobody uses any more but that hold what was found are free as yet.
+  int unused = 0;
+  for (std::size_t i = 0; i < found.here; ++i)
+    if (pool_.users(tree_.block(found.nodes[i])) == 0) ++unused;
+  const int lacking = std::max(0, blocks_for(tokens) - int(found.here));
+  return lacking + unused + of_others <= pool_.free();
+}
+
+std::vector<BlockCopy> KvPool::admit(SequenceBlocks& own, const Found& found) {
+  RIGCAST_ASSERT(own.blocks.empty());
+  std::vector<BlockCopy> copies;
+  own.blocks.reserve(found.nodes.size());
+  for (std::size_t i = 0; i < found.here; ++i) {
+    const int block = tree_.block(found.nodes[i]);
+    pool_.share(block);
+    own.blocks.push_back(block);
+  }
+  own.findable = found.here;
+  own.last = found.here > 0 ? found.nodes[found.here - 1] : PrefixTree::kRoot;
+  tree_.pin(own.last);
+  // Blocks are taken from others' remains, which may be in the host's pool, too: nodes stay.
+  for (std::size_t i = found.here; i < found.nodes.size(); ++i) {
+    const int block = take();
+    own.blocks.push_back(block);
+    copies.push_back({tree_.host_block(found.nodes[i]), block});
+  }
+  return copies;
+}
+
+int KvPool::take() {
+  const int block = pool_.take();
+  if (const PrefixTree::Node held = pool_.content(block); held != PrefixTree::kRoot) {
+    pool_.set_content(block, PrefixTree::kRoot);
+    tree_.set_block(held, PrefixTree::kNowhere);
+  }
+  return block;
+}
+
+bool KvPool::grow(SequenceBlocks& own, TokenCount tokens) {
+  const int lacking = blocks_lacking(own, tokens);
+  if (lacking > pool_.free()) return false;
+  own.blocks.reserve(own.blocks.size() + std::size_t(lacking));
+  for (int i = 0; i < lacking; ++i) own.blocks.push_back(take());
+  return true;
+}
+
+std::vector<BlockCopy> KvPool::hold(SequenceBlocks& own, std::span<const std::int32_t> computed) {
+  std::vector<BlockCopy> copies;
+  if (!prefix_cache_) return copies;
+  const std::size_t full = computed.size() / std::size_t(block_);
+  for (; own.findable < full; ++own.findable) {
+    const auto tokens = block_of(computed, own.findable);
+    const auto known = tree_.child(own.last, tokens);
+    const PrefixTree::Node node = known ? *known : tree_.add(own.last, tokens);
+    tree_.pin(node);
+    tree_.unpin(own.last);
+    own.last = node;
+    const int block = own.blocks[own.findable];
+    if (tree_.block(node) == PrefixTree::kNowhere) {  // else another block holds the same
+      tree_.set_block(node, block);
+      pool_.set_content(block, node);
+    }
+    store_on_host(node, block, copies);
+  }
+  return copies;
+}
+
+void KvPool::store_on_host(PrefixTree::Node node, int block, std::vector<BlockCopy>& copies) {
+  if (host_.count() == 0) return;
+  if (const int there = tree_.host_block(node); there != PrefixTree::kNowhere)
+    return host_.touch(there);
+  const int to = host_.take();
+  if (const PrefixTree::Node held = host_.content(to); held != PrefixTree::kRoot)
+    tree_.set_host_block(held, PrefixTree::kNowhere);
+  host_.set_content(to, node);
+  host_.release(to);
+  tree_.set_host_block(node, to);
+  copies.push_back({block, to});
+}
+
+void KvPool::forget_host_copies(std::span<const BlockCopy> copies) {
+  for (const BlockCopy& copy : copies) {
+    const PrefixTree::Node node = host_.content(copy.to);
+    if (node == PrefixTree::kRoot) continue;
+    host_.set_content(copy.to, PrefixTree::kRoot);
+    tree_.set_host_block(node, PrefixTree::kNowhere);
+  }
+}
+
+void KvPool::release(SequenceBlocks& own) {
+  // The last ones first, so that the beginning of a prompt is kept the longest.
+  for (auto block = own.blocks.rbegin(); block != own.blocks.rend(); ++block) pool_.release(*block);
+  tree_.unpin(own.last);
+  own = {};
+}
+
+std::string KvPool::contradiction(std::span<const SequenceBlocks* const> sequences) const {
+  std::vector<int> users(std::size_t(pool_.count()));
+  for (const SequenceBlocks* own : sequences)
+    for (const int block : own->blocks) ++users[std::size_t(block)];
+  int free = 0;
+  for (int block = 0; block < pool_.count(); ++block) {
+    const int counted = users[std::size_t(block)];
+    if (counted != pool_.users(block))
+      return fmt::format("block {} has {} users, and counts {}", block, counted,
+                         pool_.users(block));
+    free += counted == 0 ? 1 : 0;
+    const PrefixTree::Node held = pool_.content(block);
+    if (held != PrefixTree::kRoot && tree_.block(held) != block)
+      return fmt::format("what is in block {} is said to be elsewhere", block);
+  }
+  if (free != pool_.free())
+    return fmt::format("{} blocks are free, and {} said", free, pool_.free());
+  if (host_.free() != host_.count()) return "blocks of the host's pool have users";
+  for (int block = 0; block < host_.count(); ++block) {
+    const PrefixTree::Node held = host_.content(block);
+    if (held != PrefixTree::kRoot && tree_.host_block(held) != block)
+      return fmt::format("what is in block {} of the host is said to be elsewhere", block);
+  }
+  return {};
+}
+
+}  // namespace rigcast::engine

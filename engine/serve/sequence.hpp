@@ -1,0 +1,44 @@
+#pragma once
+// A request as the scheduler sees it: its tokens so far, how many of them are computed, and its
+// blocks.
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/run/sampler.hpp"
+#include "engine/serve/completions.hpp"
+#include "engine/serve/kv_pool.hpp"
+
+namespace rigcast::engine {
+
+struct Sequence {
+  Sequence(CompletionId number, CompletionRequest asked)
+      : id(number),
+        request(std::move(asked)),
+        tokens(request.prompt),
+        prompt(TokenCount(tokens.size())),
+        sampler(request.sampling) {}
+
+  [[nodiscard]] TokenCount known() const { return TokenCount(tokens.size()); }
+  [[nodiscard]] TokenCount generated() const { return known() - prompt; }
+  /// Tokens of which blocks hold keys and values when it ends: the last one is not computed.
+  [[nodiscard]] TokenCount longest() const { return prompt + request.max_tokens - 1; }
+  [[nodiscard]] std::span<const std::int32_t> computed_tokens() const {
+    return std::span(tokens).first(std::size_t(computed));
+  }
+
+  const CompletionId id;
+  CompletionRequest request;
+  std::vector<std::int32_t> tokens;  // of the prompt and of the answer so far
+  const TokenCount prompt;
+  TokenCount computed = 0;  // tokens whose keys and values are in its blocks
+  SequenceBlocks own{};
+  Sampler sampler;
+  bool was_scheduled = false;
+  TokenCount cached = 0, from_host = 0;  // tokens that were found when it was first scheduled
+  int preemptions = 0;
+};
+
+}  // namespace rigcast::engine

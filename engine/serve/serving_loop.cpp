@@ -1,0 +1,327 @@
+#include "engine/serve/serving_loop.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "core/base/stop_flag.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+std::string failure_text(const std::string& what, const char* why) {
+  return fmt::format("{} failed: {}", what, why);
+}
+
+bool is_decode(const StepPlan::Part& part) {
+  return part.tokens == 1 && part.sequence->generated() > 0;
+}
+
+}  // namespace
+
+SchedulerPolicy engine_policy(const BatchLimits& limits) {
+  SchedulerPolicy policy;
+  policy.shares_in_step = false;
+  policy.block_tokens = limits.block_tokens;
+  policy.step_tokens = limits.step_tokens;
+  policy.sequences = std::size_t(limits.step_sequences);
+  return policy;
+}
+
+Result<std::unique_ptr<ServingLoop>> ServingLoop::start(BatchExecutor& executor,
+                                                        const ServingOptions& options,
+                                                        ServingObserver* observer) {
+  if (auto error = Scheduler::check(options.policy)) return *error;
+  const BatchLimits limits = executor.limits();
+  const TokenCount room = TokenCount(limits.blocks) * limits.block_tokens;
+  const TokenCount context = options.context > 0 ? options.context : room;
+  if (context > room || room < 2)
+    return Error{ErrorKind::kDoesNotFit,
+                 fmt::format("the KV cache has room for {} tokens, a request may have {}", room,
+                             std::max<TokenCount>(context, 2)),
+                 "a shorter --context, or a smaller --kv-type"};
+  return std::unique_ptr<ServingLoop>(new ServingLoop(executor, options, context, observer));
+}
+
+ServingLoop::ServingLoop(BatchExecutor& executor, const ServingOptions& options, TokenCount context,
+                         ServingObserver* observer)
+    : executor_(executor),
+      limits_(executor.limits()),
+      policy_(options.policy),
+      context_(context),
+      vocabulary_(executor.model().spec.vocabulary),
+      observer_(observer ? *observer : none_),
+      pool_(limits_, policy_.prefix_cache),
+      scheduler_(policy_, limits_, pool_) {
+  publish();
+  thread_ = std::thread([this] { serve(); });
+}
+
+ServingLoop::~ServingLoop() { stop(); }
+
+Result<CompletionId> ServingLoop::submit(CompletionRequest request) {
+  const TokenCount prompt = TokenCount(request.prompt.size());
+  if (prompt < 1) return bad_input("a prompt without tokens");
+  if (request.max_tokens < 1) return bad_input("an answer has at least one token");
+  if (prompt > context_ || request.max_tokens > context_ - prompt)
+    return bad_input(fmt::format("{} tokens of prompt and {} of answer exceed the context of {}",
+                                 prompt, request.max_tokens, context_));
+  for (const std::int32_t token : request.prompt)
+    if (token < 0 || token >= vocabulary_)
+      return bad_input(fmt::format("token {} is not in the vocabulary of {}", token, vocabulary_));
+  // Whoever may have to give up its blocks computes its answer anew, too.
+  const TokenCount at_once = prompt + request.max_tokens - 1;
+  if (!policy_.chunked && at_once > std::min(policy_.step_tokens, limits_.step_tokens))
+    return bad_input(
+        fmt::format("{} tokens to compute at once, more than a step has, and prompts "
+                    "are not cut",
+                    at_once));
+  const Clock::time_point now = Clock::now();
+  const std::lock_guard lock(mutex_);
+  if (stops_) return Error{ErrorKind::kMachine, "the server stops"};
+  const std::size_t waiting = arrived_.size() + std::size_t(state_.waiting);
+  if (policy_.max_waiting > 0 && waiting >= policy_.max_waiting) {
+    ++state_.refused;
+    return Error{ErrorKind::kDoesNotFit,
+                 fmt::format("{} requests wait already, the most that may", waiting)};
+  }
+  const CompletionId id = last_id_ + 1;
+  arrived_.push_back({std::make_unique<Sequence>(id, std::move(request)), now});
+  last_id_ = id;
+  changed_.notify_one();
+  return id;
+}
+
+void ServingLoop::cancel(CompletionId id) {
+  const std::lock_guard lock(mutex_);
+  if (stops_) return;
+  cancelled_.push_back(id);
+  changed_.notify_one();
+}
+
+CompletionsState ServingLoop::state() const {
+  const std::lock_guard lock(mutex_);
+  CompletionsState state = state_;
+  state.waiting += int(arrived_.size());
+  return state;
+}
+
+void ServingLoop::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stops_ = true;
+    changed_.notify_one();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+std::string ServingLoop::leaks() const {
+  if (!sequences_.empty()) return fmt::format("{} requests have not ended", sequences_.size());
+  if (scheduler_.running() + scheduler_.waiting() > 0) return "requests that have ended still run";
+  return pool_.contradiction({});
+}
+
+void ServingLoop::serve() {
+  while (receive()) compute();
+  cancel_all();
+  publish();
+}
+
+// Waits for something to do. False: the loop ends.
+bool ServingLoop::receive() {
+  std::vector<Arrived> arrived;
+  std::vector<CompletionId> cancelled;
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] {
+      return stops_ || !arrived_.empty() || !cancelled_.empty() || !sequences_.empty();
+    });
+    if (stops_) return false;
+    arrived.swap(arrived_);
+    cancelled.swap(cancelled_);
+    state_.waiting += int(arrived.size());  // until the next publish()
+  }
+  for (auto& [sequence, at] : arrived) {
+    const CompletionId id = sequence->id;
+    observer_.queued(id, at, Clock::now());
+    scheduler_.arrive(*sequence);
+    sequences_.emplace(id, std::move(sequence));
+  }
+  for (const CompletionId id : cancelled)
+    if (const auto own = sequences_.find(id); own != sequences_.end())
+      end(*own->second, FinishReason::kCancelled);
+  return true;
+}
+
+// Decides on a step, and computes it.
+void ServingLoop::compute() try {
+  const StepPlan& plan = scheduler_.plan();
+  note(plan, Clock::now());
+  publish();
+  load(plan);
+  if (!plan.parts.empty()) step(plan);
+  publish();
+} catch (const Interrupted&) {
+  cancel_all();
+}
+
+void ServingLoop::note(const StepPlan& plan, Clock::time_point now) {
+  for (const auto& [sequence, lost] : plan.preempted) {
+    ++counts_.preempted;
+    observer_.preempted(sequence->id, now, lost);
+  }
+  for (Sequence* sequence : plan.admitted) {
+    if (std::exchange(sequence->was_scheduled, true)) continue;
+    counts_.prompt_tokens += std::uint64_t(sequence->prompt);
+    counts_.cached_prompt_tokens += std::uint64_t(sequence->cached + sequence->from_host);
+    observer_.scheduled(sequence->id, now, sequence->cached, sequence->from_host);
+  }
+}
+
+// Begins copies of each sequence on its own, so that one that fails is nobody else's matter.
+void ServingLoop::load(const StepPlan& plan) {
+  for (const auto& [sequence, copies] : plan.loads) {
+    try {
+      executor_.move_in(copies);
+      observer_.copied(Clock::now(), 0, copies.size());
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const std::exception& error) {
+      end(*sequence, FinishReason::kFailed,
+          failure_text("the copy of its keys and values from RAM", error.what()));
+    }
+  }
+}
+
+void ServingLoop::step(const StepPlan& plan) {
+  parts_.clear();
+  ServedStep served;
+  for (const StepPlan::Part& part : plan.parts) {
+    Sequence& s = *part.sequence;
+    const bool ends = s.computed + part.tokens == s.known();
+    parts_.push_back(
+        {std::span(s.tokens).subspan(std::size_t(s.computed), std::size_t(part.tokens)), s.computed,
+         s.own.blocks, ends ? &s.sampler : nullptr});
+    served.tokens += part.tokens;
+    served.has_prompts = served.has_prompts || !is_decode(part);
+  }
+  served.running = scheduler_.running();
+  served.waiting = scheduler_.waiting();
+  served.blocks_used = pool_.blocks() - pool_.free_blocks();
+  served.is_full = scheduler_.is_full();
+  served.lacks_cache = scheduler_.lacks_cache();
+  served.only_loads = scheduler_.only_loads();
+  served.begin = Clock::now();
+  std::span<const std::int32_t> next;
+  try {
+    next = executor_.step(parts_);
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const std::exception& error) {
+    // Nothing was computed. Memory is short because of the largest part, if of any.
+    const auto most = std::ranges::max_element(plan.parts, {}, &StepPlan::Part::tokens);
+    return end(
+        *most->sequence, FinishReason::kFailed,
+        failure_text(fmt::format("a step with {} of its tokens", most->tokens), error.what()));
+  }
+  served.end = Clock::now();
+  ++counts_.steps;
+  observer_.stepped(served);
+  advance(plan, next, served.end);
+}
+
+void ServingLoop::advance(const StepPlan& plan, std::span<const std::int32_t> next,
+                          Clock::time_point now) {
+  // Tokens go to their clients before anything else is done.
+  finished_.assign(plan.parts.size(), std::nullopt);
+  for (std::size_t i = 0; i < plan.parts.size(); ++i) {
+    Sequence& s = *plan.parts[i].sequence;
+    s.computed += plan.parts[i].tokens;
+    if (s.computed == s.known()) finished_[i] = take_token(s, next[i], now);
+  }
+  for (std::size_t i = 0; i < plan.parts.size(); ++i) {
+    Sequence& s = *plan.parts[i].sequence;
+    std::string failure = offer(s);
+    if (finished_[i])
+      end(s, *finished_[i]);
+    else if (!failure.empty())
+      end(s, FinishReason::kFailed, std::move(failure));
+  }
+}
+
+// Why its answer has ended; nullopt: it goes on.
+std::optional<FinishReason> ServingLoop::take_token(Sequence& s, std::int32_t token,
+                                                    Clock::time_point now) {
+  if (std::ranges::find(s.request.stop_ids, token) != s.request.stop_ids.end())
+    return FinishReason::kStop;
+  s.tokens.push_back(token);
+  ++counts_.output_tokens;
+  observer_.token(s.id, now);
+  if (s.request.on_tokens) s.request.on_tokens(std::span(s.tokens).last(1));
+  if (s.generated() >= s.request.max_tokens) return FinishReason::kLength;
+  return std::nullopt;
+}
+
+// Others find its full blocks from now on. Returns why they are not in the host's pool; empty: they
+// are.
+std::string ServingLoop::offer(Sequence& sequence) {
+  const std::vector<BlockCopy> copies = pool_.hold(sequence.own, sequence.computed_tokens());
+  if (copies.empty()) return {};
+  try {
+    executor_.move_out(copies);
+    observer_.copied(Clock::now(), copies.size(), 0);
+  } catch (const Interrupted&) {
+    pool_.forget_host_copies(copies);
+    throw;
+  } catch (const std::exception& error) {
+    pool_.forget_host_copies(copies);
+    return failure_text("the copy of its keys and values to RAM", error.what());
+  }
+  return {};
+}
+
+void ServingLoop::end(Sequence& sequence, FinishReason reason, std::string error) {
+  scheduler_.remove(sequence);
+  const auto own = sequences_.extract(sequence.id);
+  switch (reason) {
+    case FinishReason::kStop:
+    case FinishReason::kLength: ++counts_.completed; break;
+    case FinishReason::kCancelled: ++counts_.cancelled; break;
+    case FinishReason::kFailed: ++counts_.failed; break;
+  }
+  observer_.ended(sequence.id, Clock::now(), reason);
+  if (!sequence.request.on_end) return;
+  sequence.request.on_end({reason, sequence.prompt, sequence.cached + sequence.from_host,
+                           sequence.generated(), std::move(error)});
+}
+
+void ServingLoop::cancel_all() {
+  std::vector<Arrived> arrived;
+  {
+    const std::lock_guard lock(mutex_);
+    stops_ = true;
+    arrived.swap(arrived_);
+  }
+  for (auto& [sequence, at] : arrived) {
+    const CompletionId id = sequence->id;
+    observer_.queued(id, at, Clock::now());
+    sequences_.emplace(id, std::move(sequence));
+  }
+  while (!sequences_.empty()) end(*sequences_.begin()->second, FinishReason::kCancelled);
+}
+
+void ServingLoop::publish() {
+  counts_.running = int(scheduler_.running());
+  counts_.waiting = int(scheduler_.waiting());
+  counts_.blocks = pool_.blocks();
+  counts_.blocks_used = pool_.blocks() - pool_.free_blocks();
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t refused = state_.refused;
+  state_ = counts_;
+  state_.refused = refused;
+}
+
+}  // namespace rigcast::engine
