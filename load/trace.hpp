@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "core/base/error.hpp"
-#include "sim/serving/load/trace_builder.hpp"
+#include "load/trace_builder.hpp"
 
 namespace rigcast {
 

@@ -1,4 +1,4 @@
-#include "sim/serving/load/arrivals.hpp"
+#include "load/arrivals.hpp"
 
 #include <utility>
 

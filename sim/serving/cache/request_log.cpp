@@ -1,4 +1,4 @@
-#include "sim/serving/load/request_log.hpp"
+#include "sim/serving/cache/request_log.hpp"
 
 #include <algorithm>
 #include <limits>

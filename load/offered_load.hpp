@@ -7,7 +7,7 @@
 #include "core/base/error.hpp"
 #include "core/base/units.hpp"
 #include "core/scenario/load.hpp"
-#include "sim/serving/load/arrivals.hpp"
+#include "load/arrivals.hpp"
 
 namespace rigcast {
 

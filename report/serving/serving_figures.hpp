@@ -2,8 +2,8 @@
 // What a served load came to, in the figures of a report.
 
 #include "core/scenario/slo.hpp"
+#include "report/serving/served_load.hpp"
 #include "report/serving/serving_report.hpp"
-#include "sim/serving/serve.hpp"
 
 namespace rigcast {
 

@@ -1,4 +1,4 @@
-#include "sim/serving/load/mooncake_trace.hpp"
+#include "load/mooncake_trace.hpp"
 
 #include <fmt/format.h>
 

@@ -9,7 +9,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/units.hpp"
-#include "sim/serving/load/arrivals.hpp"
+#include "load/arrivals.hpp"
 
 namespace rigcast {
 

@@ -1,4 +1,4 @@
-#include "sim/serving/load/lengths.hpp"
+#include "load/lengths.hpp"
 
 #include <algorithm>
 #include <boost/random/discrete_distribution.hpp>

@@ -1,4 +1,4 @@
-#include "sim/serving/gap_histogram.hpp"
+#include "report/serving/gap_histogram.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "sim/serving/load/arrival_times.hpp"
+#include "load/arrival_times.hpp"
 
 #include <boost/math/tools/roots.hpp>
 #include <boost/random/exponential_distribution.hpp>

@@ -5,7 +5,7 @@
 
 #include "core/base/units.hpp"
 #include "core/scenario/load.hpp"
-#include "sim/serving/load/lengths.hpp"
+#include "load/lengths.hpp"
 
 namespace rigcast {
 

@@ -1,8 +1,8 @@
-#include "sim/serving/load/trace.hpp"
+#include "load/trace.hpp"
 
 #include "core/files/input_file.hpp"
-#include "sim/serving/load/csv_trace.hpp"
-#include "sim/serving/load/mooncake_trace.hpp"
+#include "load/csv_trace.hpp"
+#include "load/mooncake_trace.hpp"
 
 namespace rigcast {
 namespace {

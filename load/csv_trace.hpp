@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "sim/serving/load/trace_builder.hpp"
+#include "load/trace_builder.hpp"
 
 namespace rigcast {
 

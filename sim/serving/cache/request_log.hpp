@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/serving/load/arrivals.hpp"
+#include "load/arrivals.hpp"
 
 namespace rigcast {
 

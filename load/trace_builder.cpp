@@ -1,4 +1,4 @@
-#include "sim/serving/load/trace_builder.hpp"
+#include "load/trace_builder.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "sim/serving/load/csv_trace.hpp"
+#include "load/csv_trace.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "sim/serving/serving_figures.hpp"
+#include "report/serving/serving_figures.hpp"
 
 #include <fmt/format.h>
 

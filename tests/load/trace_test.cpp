@@ -1,12 +1,12 @@
 // Traces of each format, and what is refused of them.
 
-#include "sim/serving/load/trace.hpp"
+#include "load/trace.hpp"
 
 #include <fstream>
 #include <string>
 
 #include "core/base/quantile.hpp"
-#include "sim/serving/load/offered_load.hpp"
+#include "load/offered_load.hpp"
 #include "tests/catch.hpp"
 #include "tests/folder.hpp"
 

@@ -1,4 +1,4 @@
-#include "sim/serving/load/offered_load.hpp"
+#include "load/offered_load.hpp"
 
 #include <algorithm>
 #include <boost/random/discrete_distribution.hpp>
@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "sim/serving/load/arrival_times.hpp"
-#include "sim/serving/load/lengths.hpp"
-#include "sim/serving/load/trace.hpp"
+#include "load/arrival_times.hpp"
+#include "load/lengths.hpp"
+#include "load/trace.hpp"
 
 namespace rigcast {
 namespace {

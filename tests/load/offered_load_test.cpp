@@ -1,12 +1,12 @@
 // Loads against the theory of their processes; sessions and prefixes as a server sees them.
 
-#include "sim/serving/load/offered_load.hpp"
+#include "load/offered_load.hpp"
 
 #include <cmath>
 #include <map>
 #include <vector>
 
-#include "sim/serving/load/arrival_times.hpp"
+#include "load/arrival_times.hpp"
 #include "tests/sim/serving/serving_fixture.hpp"
 
 using namespace rigcast;
