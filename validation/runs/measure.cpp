@@ -75,8 +75,7 @@ std::optional<Error> set_gpu(const Scenario& s, const ExecuteOptions& options,
   return std::nullopt;
 }
 
-// Makes an executor for a file's weights, or for random ones.
-MadeExecutor executor_of(const Scenario& s, const ExecuteOptions& options, const GgufFile* file) {
+Result<ExecutorOptions> executor_options(const Scenario& s, const ExecuteOptions& options) {
   ExecutorOptions how;
   how.kv_types = s.kv.types;
   how.kv_block = s.kv.block_tokens;
@@ -84,11 +83,37 @@ MadeExecutor executor_of(const Scenario& s, const ExecuteOptions& options, const
   how.ubatch = TokenCount(s.settings.ubatch);
   how.ram_limit = options.ram_limit;
   how.stop = stop_flag();
-  const EngineBackend& backend = *options.backend;
-  if (backend.is_gpu())
+  if (options.backend->is_gpu())
     if (auto error = set_gpu(s, options, how)) return *error;
-  return file ? backend.from_file(*file, how)
-              : backend.synthetic(s.model, s.tensors, options.seed, how);
+  return how;
+}
+
+// Makes an executor for a file's weights, or for random ones.
+MadeExecutor executor_of(const Scenario& s, const ExecuteOptions& options, const GgufFile* file) {
+  const auto how = executor_options(s, options);
+  if (!how) return how.error();
+  const EngineBackend& backend = *options.backend;
+  return file ? backend.from_file(*file, *how)
+              : backend.synthetic(s.model, s.tensors, options.seed, *how);
+}
+
+Result<std::unique_ptr<BatchExecutor>> batch_executor_of(const Scenario& s,
+                                                         const ExecuteOptions& options) {
+  auto how = executor_options(s, options);
+  if (!how) return how.error();
+  how->kv_block = s.scheduler->block_tokens;
+  const EngineBackend& backend = *options.backend;
+  if (auto error = check_batch(backend, *how)) return *error;
+  const BatchOptions batch = batch_options(s);
+  if (options.synthetic) {
+    show_progress("making weights ...");
+    auto executor = backend.batch_synthetic(s.model, s.tensors, options.seed, *how, batch);
+    show_progress("");
+    return executor;
+  }
+  auto file = GgufFile::open(*s.model_file);
+  if (!file) return file.error();
+  return backend.batch_from_file(*file, *how, batch);
 }
 
 Result<Loaded> load_file(const Scenario& s, const ExecuteOptions& options) {
@@ -195,8 +220,7 @@ Error stopped() {
 }
 
 // Memory of the process beyond the engine's accounts is not part of a limit.
-DeviceMemory memory_of_host(const Executor& executor) {
-  DeviceMemory host = executor.host();
+DeviceMemory memory_of_host(DeviceMemory host) {
   if (host.capacity.value > 0) return host;
   host.overhead = std::max(Bytes{}, peak_memory() - host.needed());
   host.capacity = probe::read_host().memory;
@@ -354,6 +378,22 @@ MadeExecutor make_executor(const Scenario& s, const ExecuteOptions& options) {
   return std::move(loaded->executor);
 }
 
+Result<ExecutedLoad> execute_load(std::shared_ptr<const Scenario> scenario,
+                                  const ExecuteOptions& options) {
+  const OnInterrupt on_interrupt;
+  const auto placement = placement_here(*scenario, options);
+  if (!placement) return placement.error();
+  reset_peak_memory();
+  const auto executor = batch_executor_of(*scenario, options);
+  if (!executor) return executor.error();
+  auto out = serve_load(std::move(scenario), **executor, {options.seed, options.sampling});
+  if (!out) return out.error();
+  out->report.placement = *placement;
+  out->report.memory.devices = (*executor)->gpus();
+  out->report.memory.devices.push_back(memory_of_host((*executor)->host()));
+  return out;
+}
+
 Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOptions& options) try {
   Scenario& s = *scenario;
   const OnInterrupt on_interrupt;
@@ -372,7 +412,7 @@ Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOption
   if (auto error = runner.prepare(*loaded)) return *error;
   if (auto error = time_resident(*loaded, options, runner, runs)) return *error;
   runs.gpus = loaded->executor->gpus();
-  runs.host = memory_of_host(*loaded->executor);
+  runs.host = memory_of_host(loaded->executor->host());
   if (options.trace) trace_one_more(*loaded->executor, runner, runs, options, out);
   loaded->executor.reset();  // its memory is free for the measurement
   measure_memory(options, *placement, s, team, runs);
