@@ -252,9 +252,11 @@ ServingFigures::Cache serving_cache(const Fields& f) {
              .hit_rate = r.number("hit_rate"),
              .to_ram = Bytes{r.number("to_ram_bytes")},
              .to_gpu = Bytes{r.number("to_gpu_bytes")},
-             .to_ram_share = r.number("to_ram_share"),
-             .to_gpu_share = r.number("to_gpu_share"),
+             .to_ram_share = {},
+             .to_gpu_share = {},
              .waits = r.number("waits")};
+  if (r.has("to_ram_share")) c.ram->to_ram_share = r.number("to_ram_share");
+  if (r.has("to_gpu_share")) c.ram->to_gpu_share = r.number("to_gpu_share");
   return c;
 }
 

@@ -45,6 +45,7 @@ struct ServingRun {
   std::size_t peak_blocks = 0, peak_running = 0;
   std::size_t free_blocks_at_end = 0;
   Seconds to_ram_busy, to_gpu_busy;  // of the link's directions
+  bool copies_are_timed = true;      // false: these two are not known, of a run
   Bytes to_ram, to_gpu;              // copied
   std::size_t beyond_queue = 0;      // requests that found as many waiting as may wait
 };

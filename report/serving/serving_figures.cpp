@@ -128,12 +128,15 @@ void count_tokens(const ServedLoad& s, ServingFigures& f) {
   if (s.ram.value <= 0) return;
   double ram_hits = 0;
   for (const ServedTimes& t : s.run.requests) ram_hits += double(t.ram_hit);
+  const auto share_of_time = [&](Seconds busy) {
+    return s.run.copies_are_timed ? std::optional(busy.value / seconds) : std::nullopt;
+  };
   f.cache.ram = {.capacity = s.ram,
                  .hit_rate = ram_hits / prompts,
                  .to_ram = s.run.to_ram,
                  .to_gpu = s.run.to_gpu,
-                 .to_ram_share = s.run.to_ram_busy.value / seconds,
-                 .to_gpu_share = s.run.to_gpu_busy.value / seconds,
+                 .to_ram_share = share_of_time(s.run.to_ram_busy),
+                 .to_gpu_share = share_of_time(s.run.to_gpu_busy),
                  .waits = s.run.copy_full.value / seconds};
 }
 

@@ -115,6 +115,7 @@ ServingRun LoadRecorder::run() const {
   const std::lock_guard lock(mutex_);
   ServingRun out = run_;
   out.beyond_queue = refused_;
+  out.copies_are_timed = false;
   std::vector<std::size_t> whole_before;  // by request, of those that have their whole answer
   for (const Request& r : requests_) {
     whole_before.push_back(out.load.size());
