@@ -37,6 +37,7 @@ struct Options {
   std::string trace_file;
   bool chat = false;
   std::string system, chat_template;
+  std::string requests_file;
 };
 
 // The prompt is a message to a model in its own chat format.
@@ -86,9 +87,29 @@ Result<Scenario> scenario_of(const Options& options, const Catalogue& catalogue,
   return scenario;
 }
 
+// The scenario's load, in real time.
+int run_load(std::shared_ptr<Scenario> scenario, const validation::ExecuteOptions& how,
+             const Options& options) {
+  if (options.output.format == Format::kCsv)
+    return fail(bad_input("a load has no csv", "--format json, or --requests FILE"));
+  if (how.prompt || !options.logits.tokens_file.empty())
+    return fail(bad_input("a load has prompts of its own", "leave out --prompt and --tokens"));
+  if (!options.trace_file.empty())
+    return fail(bad_input("no timeline of a load that is run is recorded",
+                          "--requests FILE has the times of each request"));
+  auto executed = validation::execute_load(scenario, how);
+  if (!executed) return fail(executed.error());
+  std::ranges::copy(scenario->warnings, std::back_inserter(executed->report.warnings));
+  if (!options.requests_file.empty())
+    if (auto error = write_file(options.requests_file, executed->requests)) return fail(*error);
+  if (auto error = emit(options.output, render(executed->report, options.output)))
+    return fail(*error);
+  return kDone;
+}
+
 int run_verb(const Options& options, const Catalogue& catalogue) {
-  if (const auto error =
-          check_outputs({options.output.file, options.trace_file, options.logits.logits_file}))
+  if (const auto error = check_outputs({options.output.file, options.trace_file,
+                                        options.logits.logits_file, options.requests_file}))
     return fail(*error);
   validation::ExecuteOptions how = options.execute;
   const auto backend = engine::built_in_backends().find(options.device);
@@ -104,6 +125,9 @@ int run_verb(const Options& options, const Catalogue& catalogue) {
     if (!chat) return fail(chat.error());
     how.chat = *std::move(chat);
   }
+  if (scenario->load) return run_load(scenario, how, options);
+  if (!options.requests_file.empty())
+    return fail(bad_input("--requests: the scenario has no load", "--users N, or --rate R"));
   if (!options.logits.tokens_file.empty()) return write_logits(*scenario, how, options.logits);
   how.text_to_stderr = options.output.format != Format::kText || !options.output.file.empty();
   how.trace = !options.trace_file.empty();
@@ -180,6 +204,10 @@ void add_options(CLI::App& verb, Options& o) {
       ->check(not_empty())
       ->type_name("FILE")
       ->group("Output");
+  verb.add_option("--requests", o.requests_file, "write the times of each request of a load (CSV)")
+      ->check(not_empty())
+      ->type_name("FILE")
+      ->group("Output");
 }
 
 }  // namespace
@@ -196,7 +224,10 @@ void add_run(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "  rigcast run --weights model.gguf --prompt \"Once upon a time\" --output-tokens 200\n"
       "  rigcast run --weights model.gguf --chat --prompt \"Why is the sky blue?\"\n"
       "  rigcast run --weights model.gguf --prompt-tokens 512 --output-tokens 128 --start cold\n"
-      "  rigcast run --weights model.gguf --tokens ids.txt --logits logits.npy");
+      "  rigcast run --weights model.gguf --tokens ids.txt --logits logits.npy\n"
+      "  rigcast run --weights model.gguf --users 4 --load chat --context 8192\n"
+      "  rigcast run --model qwen3-0.6b --synthetic --rate 0.5 --load requests.csv --requests "
+      "times.csv");
   run_with_catalogue(*verb, open, run, [options](const Catalogue& catalogue) {
     return run_verb(*options, catalogue);
   });

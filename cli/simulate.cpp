@@ -11,6 +11,7 @@
 #include "core/files/output_file.hpp"
 #include "core/scenario/scenario.hpp"
 #include "core/text/unit_text.hpp"
+#include "report/serving/request_csv.hpp"
 #include "report/terminal/progress_line.hpp"
 #include "report/trace_stream.hpp"
 #include "sim/by_context.hpp"
@@ -28,6 +29,7 @@ struct Options {
   ScenarioFlags flags;
   OutputOptions output;
   std::string trace_file;
+  std::string requests_file;
   std::vector<std::string> positions;  // whole numbers
   bool exact = false;
   bool by_context = false;
@@ -58,8 +60,10 @@ struct LoadTraceFile {
   LoadTrace trace;
 };
 
-// What the scenario's load gets of its server. `trace_file`: of its timeline; empty: none.
-std::optional<Error> add_serving(Report& report, const std::string& trace_file) {
+// What the scenario's load gets of its server. `trace_file`: of its timeline; `requests_file`: of
+// the times of each request; empty: none.
+std::optional<Error> add_serving(Report& report, const std::string& trace_file,
+                                 const std::string& requests_file) {
   const Scenario& s = *report.scenario;
   auto simulation = LoadSimulation::make(s);
   if (!simulation) return simulation.error();
@@ -67,6 +71,9 @@ std::optional<Error> add_serving(Report& report, const std::string& trace_file) 
   simulation->watch([&progress](std::size_t requests) {
     if (requests % 100 == 0) progress.show(fmt::format("{} requests", requests));
   });
+  std::string requests;
+  if (!requests_file.empty())
+    simulation->on_served([&](const ServedLoad& served) { requests = request_csv(served); });
   std::optional<LoadTraceFile> file;
   if (!trace_file.empty()) {
     const int engines = s.placement.groups.data;
@@ -80,6 +87,8 @@ std::optional<Error> add_serving(Report& report, const std::string& trace_file) 
   auto serving = simulation->report(*s.load, file ? &file->trace : nullptr);
   if (!serving) return serving.error();
   report.serving = *std::move(serving);
+  if (!requests_file.empty())
+    if (auto error = write_file(requests_file, requests)) return error;
   if (auto note = note_on_ram_limit(s, simulation->memory().ram_cache); !note.empty())
     report.warnings.push_back(std::move(note));
   if (!file) return std::nullopt;
@@ -90,7 +99,8 @@ std::optional<Error> add_serving(Report& report, const std::string& trace_file) 
 }
 
 int simulate_verb(const Options& options, const Catalogue& catalogue) {
-  if (const auto error = check_outputs({options.output.file, options.trace_file}))
+  if (const auto error =
+          check_outputs({options.output.file, options.trace_file, options.requests_file}))
     return fail(*error);
   const auto document = options.flags.document();
   if (!document) return fail(document.error());
@@ -98,7 +108,9 @@ int simulate_verb(const Options& options, const Catalogue& catalogue) {
   if (!scenario) return fail(scenario.error());
 
   if (scenario->load && options.output.format == Format::kCsv)
-    return fail(bad_input("a load has no csv", "--format json"));
+    return fail(bad_input("a load has no csv", "--format json, or --requests FILE"));
+  if (!scenario->load && !options.requests_file.empty())
+    return fail(bad_input("--requests: the scenario has no load", "--users N, or --rate R"));
 
   sim::SimulateOptions how;
   how.fidelity = options.exact ? sim::Fidelity::kExact : sim::Fidelity::kFinal;
@@ -110,7 +122,8 @@ int simulate_verb(const Options& options, const Catalogue& catalogue) {
   if (traces_request) how.trace = &events;
   Report report = sim::simulate(std::make_shared<const Scenario>(*std::move(scenario)), how);
   if (report.fits && report.scenario->load) {
-    if (auto error = add_serving(report, options.trace_file)) return fail(*error);
+    if (auto error = add_serving(report, options.trace_file, options.requests_file))
+      return fail(*error);
   }
   if (options.by_context) report.by_context = sim::by_context(*report.scenario);
   if (!options.no_advice && !report.serving) {
@@ -137,6 +150,11 @@ void add_simulate(CLI::App& app, const OpenCatalogue& open, Run& run) {
   options->output.add_to(*verb);
   verb->add_option("--trace", options->trace_file,
                    "write a Chrome/Perfetto trace; of a load, what each slot and copy does")
+      ->check(not_empty())
+      ->type_name("FILE")
+      ->group("Output");
+  verb->add_option("--requests", options->requests_file,
+                   "write the times of each request of a load (CSV)")
       ->check(not_empty())
       ->type_name("FILE")
       ->group("Output");

@@ -232,6 +232,73 @@ std::optional<MeasuredFigures> measured(const Fields& f) {
   return m;
 }
 
+Percentiles percentiles(const Fields& f) {
+  Percentiles p{f.number("mean"), f.number("p50"), f.number("p90"), f.number("p95"), {}};
+  if (f.has("p99")) p.p99 = f.number("p99");
+  return p;
+}
+
+ServingFigures::Cache serving_cache(const Fields& f) {
+  ServingFigures::Cache c;
+  c.capacity = f.integer("capacity");
+  c.mean = f.number("mean");
+  c.peak = f.number("peak");
+  c.hit_rate = f.number("hit_rate");
+  c.preemptions = f.integer("preemptions");
+  c.recomputed_tokens = f.integer("recomputed_tokens");
+  const Fields r = f.at("ram");
+  if (r.is_there())
+    c.ram = {.capacity = Bytes{r.number("capacity_bytes")},
+             .hit_rate = r.number("hit_rate"),
+             .to_ram = Bytes{r.number("to_ram_bytes")},
+             .to_gpu = Bytes{r.number("to_gpu_bytes")},
+             .to_ram_share = {},
+             .to_gpu_share = {},
+             .waits = r.number("waits")};
+  if (r.has("to_ram_share")) c.ram->to_ram_share = r.number("to_ram_share");
+  if (r.has("to_gpu_share")) c.ram->to_gpu_share = r.number("to_gpu_share");
+  return c;
+}
+
+ServingFigures serving_figures(const Fields& f) {
+  ServingFigures out;
+  out.requests = std::size_t(f.count("requests"));
+  out.left_out = std::size_t(f.count("left_out"));
+  out.duration = seconds(f, "duration_s");
+  out.ttft = percentiles(f.at("ttft_s"));
+  out.tpot = percentiles(f.at("tpot_s"));
+  out.itl = percentiles(f.at("itl_s"));
+  out.e2e = percentiles(f.at("e2e_s"));
+  const Fields rates = f.at("throughput");
+  out.requests_per_s = rates.number("requests_per_s");
+  out.output_tokens_per_s = rates.number("output_tokens_per_s");
+  out.prompt_tokens_per_s = rates.number("prompt_tokens_per_s");
+  if (f.has("goodput")) out.goodput = f.number("goodput");
+  if (f.has("within_slo")) out.share_in_slo = f.number("within_slo");
+  out.waiting = f.number("queue");
+  out.running = f.at("running").number("mean");
+  out.peak_running = std::size_t(f.at("running").count("peak"));
+  out.cache = serving_cache(f.at("kv"));
+  out.busy = f.number("busy");
+  out.with_prompts = f.number("with_prompts");
+  out.sequences_full = f.number("sequences_full");
+  out.cache_full = f.number("cache_full");
+  out.step_full = f.number("step_full");
+  out.shortened = std::size_t(f.count("shortened"));
+  out.refused = std::size_t(f.count("refused"));
+  out.state = f.named<ServingState>("state", 4, [](ServingState s) { return name(s); });
+  return out;
+}
+
+std::optional<ServingReport> serving(const Fields& f) {
+  if (!f.is_there()) return std::nullopt;
+  ServingReport out{f.text("load"), serving_figures(f), {}, {}};
+  const Fields ends = f.at("interval");
+  if (ends.has("fastest")) out.fastest = serving_figures(ends.at("fastest"));
+  if (ends.has("slowest")) out.slowest = serving_figures(ends.at("slowest"));
+  return out;
+}
+
 Placement placement(const Fields& scenario, const Scenario* of) {
   const Fields stated = scenario.at("placement");
   const int layers = stated.count("gpu_layers"), experts = stated.count("cpu_moe_layers");
@@ -263,6 +330,7 @@ void read_all(const Fields& f, Report& out) {
   const Fields unmeasured = interval.at("unmeasured");
   out.unmeasured = {unmeasured.texts("decode"), unmeasured.texts("prefill")};
   out.measured = measured(f.at("measured"));
+  out.serving = serving(f.at("serving"));
   f.each("advice", [&](const Fields& a) {
     Advice advice;
     advice.change = a.text("change");

@@ -26,8 +26,8 @@ Json ram_json(const ServingFigures::Cache::Ram& r) {
           {"hit_rate", json_number(r.hit_rate)},
           {"to_ram_bytes", json_number(r.to_ram.value)},
           {"to_gpu_bytes", json_number(r.to_gpu.value)},
-          {"to_ram_share", json_number(r.to_ram_share)},
-          {"to_gpu_share", json_number(r.to_gpu_share)},
+          {"to_ram_share", maybe_number(r.to_ram_share)},
+          {"to_gpu_share", maybe_number(r.to_gpu_share)},
           {"waits", json_number(r.waits)}};
 }
 

@@ -27,6 +27,7 @@ class Rows {
     shape_.rig = s.rig.name;
     shape_.chip = s.rig.cpu.name;
     shape_.what = configuration_of(s);
+    if (s.load) shape_.load = text(*s.load);
     shape_.regime = regime_of(s, predicted.placement);
     shape_.deep = s.workload.depth + s.workload.prompt_tokens >= 8192;
     shape_.quantized_kv = s.kv.types.k != QuantFormat::kF16;
@@ -215,12 +216,39 @@ void add_memory(Rows& rows, const Report& predicted, const Report& measured) {
   }
 }
 
+void add_percentiles(Rows& rows, const char* metric, const Percentiles& p, const Percentiles& m) {
+  const auto add = [&](const char* which, double predicted, double measured) {
+    rows.add(fmt::format("serving.{}.{}", metric, which), predicted, measured);
+  };
+  add("p50", p.p50, m.p50);
+  add("p95", p.p95, m.p95);
+  if (p.p99 && m.p99) add("p99", *p.p99, *m.p99);
+}
+
+// Of a load that is forecast to be overloaded, waits grow as long as it goes on.
+void add_serving(Rows& rows, const ServingFigures& p, const ServingFigures& m) {
+  if (p.state != ServingState::kOverloaded) {
+    add_percentiles(rows, "ttft_s", p.ttft, m.ttft);
+    add_percentiles(rows, "e2e_s", p.e2e, m.e2e);
+  }
+  add_percentiles(rows, "tpot_s", p.tpot, m.tpot);
+  add_percentiles(rows, "itl_s", p.itl, m.itl);
+  rows.add("serving.requests_per_s", p.requests_per_s, m.requests_per_s);
+  rows.add("serving.output_tokens_per_s", p.output_tokens_per_s, m.output_tokens_per_s);
+  rows.add("serving.running", p.running, m.running);
+  rows.add("serving.kv.mean", p.cache.mean, m.cache.mean);
+  rows.add("serving.kv.hit_rate", p.cache.hit_rate, m.cache.hit_rate);
+  rows.add("serving.kv.preemptions", double(p.cache.preemptions), double(m.cache.preemptions));
+}
+
 }  // namespace
 
 std::vector<ValidationRow> compare_reports(const std::string& id, const Report& predicted,
                                            const Report& measured,
                                            std::span<const ActivityRow> activities) {
   Rows rows(id, predicted);
+  if (predicted.serving && measured.serving)
+    add_serving(rows, predicted.serving->figures, measured.serving->figures);
   rows.add("decode.tokens_per_s", predicted.decode_tokens_per_s, measured.decode_tokens_per_s,
            predicted.tokens_per_s_interval);
   rows.add("prefill_tokens_per_s", predicted.prefill_tokens_per_s, measured.prefill_tokens_per_s,

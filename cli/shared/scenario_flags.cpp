@@ -113,7 +113,7 @@ void ScenarioFlags::add_to(CLI::App& verb) {
   add(verb, load, "--slots", "scheduler.slots", Flag::kValue, "N",
       "requests that llama.cpp's server runs at once, each with a context of its own");
   add(verb, load, "--max-sequences", "scheduler.max_sequences", Flag::kValue, "N",
-      "requests that vLLM, SGLang or TensorRT-LLM runs at once");
+      "requests that vLLM, SGLang, TensorRT-LLM or rigcast runs at once");
   add(verb, load, "--ram-cache", "scheduler.ram_cache", Flag::kText, "SIZE",
       "RAM for what leaves the KV cache, to be copied back: 32GiB; 0: none");
   const char* runtime = "Runtime";

@@ -504,7 +504,6 @@ std::optional<RuntimeProfile::Server> read_server(const TomlTable& root) {
   s.reserved_per_token =
       t.find_figure<Bytes>("reserved_per_token", 0_B, 1_GiB).value_or(Sourced<Bytes>{});
   s.reserved_least_tokens = t.integer_or("reserved_least_tokens", 0, 0, 1 << 24);
-  s.one_slot = t.flag("one_slot", false);
   s.scheduler = read_scheduler(t.table("scheduler"), {});
   t.finish();
   return s;

@@ -203,7 +203,6 @@ struct RuntimeProfile {
     std::vector<GpuDefaults> gpus;
     Sourced<Bytes> reserved_per_token;     // for each of a step's budget
     TokenCount reserved_least_tokens = 0;  // of which it is at least so many
-    bool one_slot = false;                 // the server has one, whatever is asked for
   };
   std::optional<Server> server;
 

@@ -12,6 +12,12 @@ std::string_view name(StepOrder order) {
   return "";
 }
 
+TokenCount stated_pool_tokens(const SchedulerPolicy& policy, TokenCount context) {
+  const TokenCount block = policy.block_tokens;
+  if (policy.pool_tokens > 0) return policy.pool_tokens / block * block;
+  return TokenCount(policy.sequences) * ((context + block - 1) / block * block);
+}
+
 SchedulerPolicy read_scheduler(const TomlTable& t, const SchedulerPolicy& defaults) {
   constexpr std::int64_t kMaxTokens = 1 << 24;
   SchedulerPolicy p = defaults;
@@ -52,7 +58,13 @@ SchedulerPolicy read_scheduler(const TomlTable& t, const SchedulerPolicy& defaul
   p.pool = t.choice("pool", p.pool,
                     {{"share-less-peak", PoolRule::kShareLessPeak},
                      {"static-share", PoolRule::kStaticShare},
-                     {"share-of-free", PoolRule::kShareOfFree}});
+                     {"share-of-free", PoolRule::kShareOfFree},
+                     {"tokens", PoolRule::kTokens}});
+  constexpr std::int64_t kMaxPool = std::int64_t{1} << 40;
+  p.pool_tokens = t.integer_or("pool_tokens", p.pool_tokens, 0, kMaxPool);
+  if (t.has("pool_tokens") && p.pool != PoolRule::kTokens)
+    t.refuse("pool_tokens", "the pool of this server follows from the memory of its GPUs",
+             "memory_share");
   p.memory_share = t.number_or("memory_share", p.memory_share, 0.01, 1);
   if (const auto ram = t.find_figure<Bytes>("ram_cache", 0_B, 100'000_GiB))
     p.ram_cache = ram->value;

@@ -37,6 +37,7 @@ enum class PoolRule {
   kShareLessPeak,  // a share of the memory, less all else at its peak
   kStaticShare,    // a share of it, less the weights: all else is in the rest
   kShareOfFree,    // a share of what all else leaves at its peak
+  kTokens,         // as many tokens as are stated
 };
 
 /// When keys and values that are in RAM are copied back.
@@ -71,6 +72,7 @@ struct SchedulerPolicy {
   /// Of a GPU's memory, see `pool`. With slots, the cache is as large as the context of each.
   double memory_share = 0.9;
   PoolRule pool = PoolRule::kShareLessPeak;
+  TokenCount pool_tokens = 0;  // of PoolRule::kTokens; 0: the context of all that may run
   /// RAM for what has left the cache, or was copied before it does; 0: none.
   Bytes ram_cache{};
   RamLoad ram_load = RamLoad::kAhead;
@@ -87,6 +89,9 @@ struct SchedulerPolicy {
 };
 
 std::string_view name(StepOrder order);
+
+/// Tokens of a pool of PoolRule::kTokens, in whole blocks, of requests with such a context.
+TokenCount stated_pool_tokens(const SchedulerPolicy& policy, TokenCount context);
 
 /// The `[scheduler]` of a runtime's profile or of a scenario; what it leaves out is as in
 /// `defaults`. Errors land in the table's document.

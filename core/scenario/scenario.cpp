@@ -573,7 +573,6 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
   read_workload(root, s);
   s.scheduler = read_server_rules(root, s.runtime, s.rig, s.settings.batch);
   if (s.scheduler) take_stages(root, s.placement.groups, *s.scheduler);
-  if (s.scheduler) take_batch(s);
   if (s.runtime.rules == RuntimeRules::kPagedServer)
     std::ranges::move(check_paged_server(root, s.runtime, s.model, s.tensors, s.kv.types),
                       std::back_inserter(s.warnings));
@@ -585,6 +584,7 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
                     .cache = s.kv.types,
                     .flash_attention = s.settings.flash_attention});
   s.load = read_load(root, s.workload.prompt_tokens, s.workload.output_tokens, catalogue);
+  if (s.scheduler && (s.load || s.runtime.rules != RuntimeRules::kRigcast)) take_batch(s);
   if (!s.load && root.table("scheduler").has("ram_cache"))
     s.warnings.emplace_back(
         "a cache in RAM is for requests that come back: one request has no use "

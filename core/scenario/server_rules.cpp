@@ -104,9 +104,6 @@ std::optional<SchedulerPolicy> read_server_rules(const TomlTable& root,
     policy.memory_share = static_share(server, rig, policy.step_tokens);
   if ((policy.layout == KvLayout::kSlots) != slots)
     t.refuse("layout", fmt::format("{} has {}", runtime.name, slots ? "slots" : "blocks"));
-  if (server.one_slot && policy.sequences > 1)
-    t.refuse("slots", fmt::format("{} serves one request at a time", runtime.name),
-             "leave it out, or choose --runtime llama.cpp or vllm");
   return policy;
 }
 

@@ -129,10 +129,8 @@ void Scheduler::admit(TokenCount& left) {
     if (lacks_cache_) return;
     waiting_.pop_front();
     std::vector<BlockCopy> copies = pool_.admit(sequence.own, found);
-    if (!sequence.was_scheduled) {
-      sequence.cached = found.here_tokens;
-      sequence.from_host = found.host_tokens;
-    }
+    sequence.found_here = found.here_tokens;
+    sequence.found_on_host = found.host_tokens;
     if (loads) {
       plan_.loads.push_back({&sequence, std::move(copies)});
       loading_.push_back({&sequence, found.tokens()});

@@ -37,7 +37,9 @@ struct Sequence {
   SequenceBlocks own{};
   Sampler sampler;
   bool was_scheduled = false;
-  TokenCount cached = 0, from_host = 0;  // tokens that were found when it was first scheduled
+  // Tokens that were found in the pool and in the host's, when it was last admitted.
+  TokenCount found_here = 0, found_on_host = 0;
+  TokenCount cached = 0;  // found in both at its first admission
   int preemptions = 0;
 };
 

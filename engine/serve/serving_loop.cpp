@@ -16,6 +16,10 @@ std::string failure_text(const std::string& what, const char* why) {
   return fmt::format("{} failed: {}", what, why);
 }
 
+constexpr const char* kNotNumbersText =
+    "the model gave a value that is not a number: its weights are damaged, or numbers grew past "
+    "what they are computed in";
+
 bool is_decode(const StepPlan::Part& part) {
   return part.tokens == 1 && part.sequence->generated() > 0;
 }
@@ -174,10 +178,12 @@ void ServingLoop::note(const StepPlan& plan, Clock::time_point now) {
     observer_.preempted(sequence->id, now, lost);
   }
   for (Sequence* sequence : plan.admitted) {
-    if (std::exchange(sequence->was_scheduled, true)) continue;
-    counts_.prompt_tokens += std::uint64_t(sequence->prompt);
-    counts_.cached_prompt_tokens += std::uint64_t(sequence->cached + sequence->from_host);
-    observer_.scheduled(sequence->id, now, sequence->cached, sequence->from_host);
+    Sequence& s = *sequence;
+    observer_.admitted(s.id, now, s.found_here, s.found_on_host);
+    if (std::exchange(s.was_scheduled, true)) continue;
+    s.cached = s.found_here + s.found_on_host;
+    counts_.prompt_tokens += std::uint64_t(s.prompt);
+    counts_.cached_prompt_tokens += std::uint64_t(s.cached);
   }
 }
 
@@ -239,13 +245,19 @@ void ServingLoop::advance(const StepPlan& plan, std::span<const std::int32_t> ne
   finished_.assign(plan.parts.size(), std::nullopt);
   for (std::size_t i = 0; i < plan.parts.size(); ++i) {
     Sequence& s = *plan.parts[i].sequence;
+    if (next[i] == BatchExecutor::kNotNumbers) {
+      finished_[i] = FinishReason::kFailed;
+      continue;  // of what was computed nothing is offered to others
+    }
     s.computed += plan.parts[i].tokens;
     if (s.computed == s.known()) finished_[i] = take_token(s, next[i], now);
   }
   for (std::size_t i = 0; i < plan.parts.size(); ++i) {
     Sequence& s = *plan.parts[i].sequence;
     std::string failure = offer(s);
-    if (finished_[i])
+    if (finished_[i] == FinishReason::kFailed)
+      end(s, FinishReason::kFailed, kNotNumbersText);
+    else if (finished_[i])
       end(s, *finished_[i]);
     else if (!failure.empty())
       end(s, FinishReason::kFailed, std::move(failure));
@@ -294,8 +306,8 @@ void ServingLoop::end(Sequence& sequence, FinishReason reason, std::string error
   }
   observer_.ended(sequence.id, Clock::now(), reason);
   if (!sequence.request.on_end) return;
-  sequence.request.on_end({reason, sequence.prompt, sequence.cached + sequence.from_host,
-                           sequence.generated(), std::move(error)});
+  sequence.request.on_end(
+      {reason, sequence.prompt, sequence.cached, sequence.generated(), std::move(error)});
 }
 
 void ServingLoop::cancel_all() {

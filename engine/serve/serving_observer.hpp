@@ -30,9 +30,9 @@ class ServingObserver {
 
   /// It was submitted at `arrival`, and is queued since `at`.
   virtual void queued(CompletionId, Time /*arrival*/, Time /*at*/) {}
-  /// It is in a step for the first time. `cached`, `from_host`: first tokens of its prompt that
-  /// were in the pool, and after those in the host's pool.
-  virtual void scheduled(CompletionId, Time, TokenCount /*cached*/, TokenCount /*from_host*/) {}
+  /// It is in the next step, for the first time or again after a preemption. `cached`,
+  /// `from_host`: its first tokens that were in the pool, and after those in the host's pool.
+  virtual void admitted(CompletionId, Time, TokenCount /*cached*/, TokenCount /*from_host*/) {}
   /// It gives up its blocks, with so many computed tokens.
   virtual void preempted(CompletionId, Time, TokenCount /*lost*/) {}
   /// So many blocks were asked for from, or to, the host's pool.

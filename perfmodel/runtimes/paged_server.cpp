@@ -28,6 +28,7 @@ Bytes pool_of(const DeviceMemory& d, const SchedulerPolicy& policy, Bytes unseen
     case PoolRule::kShareLessPeak: return seen * policy.memory_share - always - d.activations;
     case PoolRule::kStaticShare: return seen * policy.memory_share - always;
     case PoolRule::kShareOfFree: return (seen - always - d.activations) * policy.memory_share;
+    case PoolRule::kTokens: break;  // is none of these servers'
   }
   return {};
 }

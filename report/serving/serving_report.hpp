@@ -69,7 +69,8 @@ struct ServingFigures {
       Bytes capacity;
       double hit_rate = 0;   // share of the prompts' tokens that were in it, and not in the cache
       Bytes to_ram, to_gpu;  // copied
-      double to_ram_share = 0, to_gpu_share = 0;  // of the time, in which the link copies
+      // Of the time, in which the link copies; nullopt: of a run, which does not tell.
+      std::optional<double> to_ram_share, to_gpu_share;
       double waits = 0;  // share of the time in which requests wait for a copy
     };
     std::optional<Ram> ram;

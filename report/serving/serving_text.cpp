@@ -60,10 +60,12 @@ std::string cache_text(const ServingFigures& f, int engines) {
 // "7.4 GiB; 31 % of prompts were in it; 12.3 GB copied there, 4.2 GB back: 3 % and 1 % of the
 // time".
 std::string ram_text(const ServingFigures::Cache::Ram& r) {
-  return fmt::format(
-      "{}; {} of prompts were in it; {} copied there, {} back, {} and {} of the time",
-      text_gib(r.capacity), share_text(r.hit_rate), text_gib(r.to_ram), text_gib(r.to_gpu),
-      share_text(r.to_ram_share), share_text(r.to_gpu_share));
+  const std::string text =
+      fmt::format("{}; {} of prompts were in it; {} copied there, {} back", text_gib(r.capacity),
+                  share_text(r.hit_rate), text_gib(r.to_ram), text_gib(r.to_gpu));
+  if (!r.to_ram_share || !r.to_gpu_share) return text;
+  return text + fmt::format(", {} and {} of the time", share_text(*r.to_ram_share),
+                            share_text(*r.to_gpu_share));
 }
 
 }  // namespace
@@ -113,8 +115,8 @@ std::vector<ServingLine> serving_lines(const ServingReport& s, const Slo& slo, i
     lines.push_back({"KV in RAM", ram_text(*f.cache.ram), {}});
   if (f.refused > 0)
     lines.push_back({"refused",
-                     fmt::format("{} requests find the queue full, and are refused; here they are "
-                                 "served all the same",
+                     fmt::format("{} requests find the queue full, and are refused; a forecast "
+                                 "serves them all the same",
                                  text_count(std::int64_t(f.refused))),
                      {}});
   lines.push_back({"limit", limit_text(f), {}});

@@ -239,7 +239,9 @@ TokenCount Scheduler::steps_without_decisions(TokenCount most) const {
   // With every step the estimate falls, and somebody who waits may be admitted.
   const bool admits_later = policy_.reserve == KvReserve::kEstimate && waiting() > 0 &&
                             running_.size() < policy_.sequences;
-  if (admits_later || plan_.parts.size() < running_.size()) return 1;
+  // Where one was preempted, nobody was admitted: with the next step, somebody may be.
+  const bool was_preempted = !plan_.preempted.empty();
+  if (admits_later || was_preempted || plan_.parts.size() < running_.size()) return 1;
   if (cache_.can_grow(running_, most)) return most;
   TokenCount good = 1, bad = most;
   while (bad - good > 1) {

@@ -6,7 +6,7 @@
 
 #include "core/runtime/scheduler_policy.hpp"
 #include "sim/serving/cache/kv_cache.hpp"
-#include "sim/serving/load/request_log.hpp"
+#include "sim/serving/cache/request_log.hpp"
 
 namespace rigcast {
 

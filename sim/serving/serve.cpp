@@ -92,6 +92,8 @@ class Server {
         advance_pipeline(plan);
       } else if (!plan.parts.empty()) {
         compute(plan);
+      } else if (!plan.preempted.empty()) {
+        continue;  // the one that asked for room gave up its own; others go on with the next plan
       } else if (const auto next = copies_.next_event(now_, arrivals_.next())) {
         pass(*next - now_);  // idle until then
         if (scheduler_.waiting() == 0) scheduler_.idled();
@@ -130,7 +132,7 @@ class Server {
       if (scheduler_.waiting() == 0) waits() += waited;
       if (policy_.max_waiting > 0 && scheduler_.waiting() >= policy_.max_waiting)
         ++run_.beyond_queue;
-      run_.requests.emplace_back();
+      run_.requests.emplace_back().queued = log_[id].arrival;
       scheduled_.push_back(false);
       token_at_.emplace_back();
       shown_.emplace_back();

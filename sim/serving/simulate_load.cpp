@@ -10,13 +10,12 @@
 #include <vector>
 
 #include "core/text/unit_text.hpp"
+#include "load/offered_load.hpp"
 #include "perfmodel/memory.hpp"
 #include "perfmodel/resolve_placement.hpp"
 #include "report/report_words.hpp"
-#include "sim/serving/load/offered_load.hpp"
 #include "sim/serving/scenario_ram.hpp"
 #include "sim/serving/scenario_room.hpp"
-#include "sim/serving/serving_figures.hpp"
 
 namespace rigcast {
 namespace {
@@ -175,17 +174,18 @@ Result<ServingFigures> LoadSimulation::figures(const Load& stated, MachineSpeed 
   if (!run) return run.error();
   if (run->load.empty())
     return bad_input("no request arrives", "a longer duration, or a higher rate");
-  ServingFigures figures =
-      figures_of({.run = *run,
-                  .cache_tokens = cache_tokens(),
-                  .whole_cache_tokens = tokens_of_short_requests(s, room_),
-                  .cache_units = cache_units(),
-                  .ram = ram_.capacity,
-                  .before_scheduling = reading,
-                  .is_open = load.is_open() && load.arrival != ArrivalProcess::kBurst,
-                  .slots = s.scheduler->layout == KvLayout::kSlots,
-                  .shortened = (*offered)->shortened(),
-                  .slo = load.slo});
+  const ServedLoad served{.run = *run,
+                          .cache_tokens = cache_tokens(),
+                          .whole_cache_tokens = tokens_of_short_requests(s, room_),
+                          .cache_units = cache_units(),
+                          .ram = ram_.capacity,
+                          .before_scheduling = reading,
+                          .is_open = load.is_open() && load.arrival != ArrivalProcess::kBurst,
+                          .slots = s.scheduler->layout == KvLayout::kSlots,
+                          .shortened = (*offered)->shortened(),
+                          .slo = load.slo};
+  if (served_ && speed == MachineSpeed::kForecast) served_(served);
+  ServingFigures figures = figures_of(served);
   multiply(figures, share_of_load.times, engines);
   return figures;
 }

@@ -7,6 +7,7 @@
 #include "core/base/error.hpp"
 #include "core/scenario/scenario.hpp"
 #include "perfmodel/cost/profile_interval.hpp"
+#include "report/serving/serving_figures.hpp"
 #include "report/serving/serving_report.hpp"
 #include "sim/serving/cache/ram_tier.hpp"
 #include "sim/serving/step_cost.hpp"
@@ -26,6 +27,9 @@ class LoadSimulation {
   /// Called with the number of requests that have arrived, at every one.
   using Watch = std::function<void(std::size_t)>;
   void watch(Watch watch) { watch_ = std::move(watch); }
+  /// Called with what was served, of the forecast and not of the ends of its interval.
+  using Served = std::function<void(const ServedLoad&)>;
+  void on_served(Served served) { served_ = std::move(served); }
 
   [[nodiscard]] const Placement& placement() const { return placement_; }
   [[nodiscard]] const MemoryPlan& memory() const { return memory_; }
@@ -55,6 +59,7 @@ class LoadSimulation {
   // with some.
   ProfileInterval decode_, prompt_;
   Watch watch_;
+  Served served_;
 };
 
 }  // namespace rigcast

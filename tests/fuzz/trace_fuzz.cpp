@@ -1,7 +1,7 @@
 // Any text as a trace of arrivals: the first letter puts the columns of a format before it, so that
 // mutations are of what stands below. What is read can be served.
 
-#include "sim/serving/load/trace.hpp"
+#include "load/trace.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace {

@@ -321,7 +321,6 @@ std::optional<Error> check_gpu_run(const Scenario& s, const ExecuteOptions& opti
 std::optional<Error> check_runnable(const Scenario& s, const ExecuteOptions& options) {
   if (auto error = engine::check_executable(s.model)) return error;
   if (auto error = engine::check_formats(s.tensors)) return error;
-  if (auto error = check_no_load(s.load)) return error;
   if (!options.synthetic && !s.model_file)
     return bad_input(fmt::format("there are no weights of {} to run", s.model.name),
                      "--weights model.gguf, or --synthetic for random ones of the same shape");

@@ -97,6 +97,25 @@ MadeExecutor executor_of(const Scenario& s, const ExecuteOptions& options, const
               : backend.synthetic(s.model, s.tensors, options.seed, *how);
 }
 
+Result<std::unique_ptr<BatchExecutor>> batch_executor_of(const Scenario& s,
+                                                         const ExecuteOptions& options) {
+  auto how = executor_options(s, options);
+  if (!how) return how.error();
+  how->kv_block = s.scheduler->block_tokens;
+  const EngineBackend& backend = *options.backend;
+  if (auto error = check_batch(backend, *how)) return *error;
+  const BatchOptions batch = batch_options(s);
+  if (options.synthetic) {
+    show_progress("making weights ...");
+    auto executor = backend.batch_synthetic(s.model, s.tensors, options.seed, *how, batch);
+    show_progress("");
+    return executor;
+  }
+  auto file = GgufFile::open(*s.model_file);
+  if (!file) return file.error();
+  return backend.batch_from_file(*file, *how, batch);
+}
+
 Result<Loaded> load_file(const Scenario& s, const ExecuteOptions& options) {
   const Stopwatch watch;
   auto file = GgufFile::open(*s.model_file);
@@ -216,8 +235,7 @@ Error stopped() {
 }
 
 // Memory of the process beyond the engine's accounts is not part of a limit.
-DeviceMemory memory_of_host(const Executor& executor) {
-  DeviceMemory host = executor.host();
+DeviceMemory memory_of_host(DeviceMemory host) {
   if (host.capacity.value > 0) return host;
   host.overhead = std::max(Bytes{}, peak_memory() - host.needed());
   host.capacity = probe::read_host().memory;
@@ -380,13 +398,26 @@ Result<std::unique_ptr<BatchExecutor>> make_batch_executor(const Scenario& s,
                                                            const BatchOptions& batch,
                                                            const GgufFile& file) {
   const EngineBackend& backend = *options.backend;
-  if (!backend.batch_from_file)
-    return bad_input(fmt::format("--device {}: this version computes one sequence at a time there",
-                                 backend.name),
-                     "--device cpu");
   const auto how = executor_options(s, options);
   if (!how) return how.error();
+  if (auto error = check_batch(backend, *how)) return *error;
   return backend.batch_from_file(file, *how, batch);
+}
+
+Result<ExecutedLoad> execute_load(std::shared_ptr<const Scenario> scenario,
+                                  const ExecuteOptions& options) {
+  const OnInterrupt on_interrupt;
+  const auto placement = placement_here(*scenario, options);
+  if (!placement) return placement.error();
+  reset_peak_memory();
+  const auto executor = batch_executor_of(*scenario, options);
+  if (!executor) return executor.error();
+  auto out = serve_load(std::move(scenario), **executor, {options.seed, options.sampling});
+  if (!out) return out.error();
+  out->report.placement = *placement;
+  out->report.memory.devices = (*executor)->gpus();
+  out->report.memory.devices.push_back(memory_of_host((*executor)->host()));
+  return out;
 }
 
 Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOptions& options) try {
@@ -407,7 +438,7 @@ Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOption
   if (auto error = runner.prepare(*loaded)) return *error;
   if (auto error = time_resident(*loaded, options, runner, runs)) return *error;
   runs.gpus = loaded->executor->gpus();
-  runs.host = memory_of_host(*loaded->executor);
+  runs.host = memory_of_host(loaded->executor->host());
   if (options.trace) trace_one_more(*loaded->executor, runner, runs, options, out);
   loaded->executor.reset();  // its memory is free for the measurement
   measure_memory(options, *placement, s, team, runs);

@@ -14,6 +14,7 @@
 #include "report/report.hpp"
 #include "report/trace.hpp"
 #include "validation/runs/execute_options.hpp"
+#include "validation/runs/load/serve_load.hpp"
 
 namespace rigcast::validation {
 
@@ -37,8 +38,13 @@ Result<std::unique_ptr<engine::BatchExecutor>> make_batch_executor(
     const Scenario& scenario, const ExecuteOptions& options, const engine::BatchOptions& batch,
     const engine::GgufFile& file);
 
-/// Times the scenario: from the file cold and warm, where there is one, and `repeat` times
-/// resident.
+/// Serves the scenario's load in real time: with one, and a scheduler. Errors: those of
+/// engine::check_batch and of serve_load.
+Result<ExecutedLoad> execute_load(std::shared_ptr<const Scenario> scenario,
+                                  const ExecuteOptions& options);
+
+/// Times the scenario's workload: from the file cold and warm, where there is one, and `repeat`
+/// times resident.
 Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOptions& options);
 
 }  // namespace rigcast::validation

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "report/report_from_json.hpp"
+#include "sim/serving/simulate_load.hpp"
 #include "sim/simulate.hpp"
 #include "validation/report_comparison.hpp"
 #include "validation/runs/archived_scenario.hpp"
@@ -15,6 +16,23 @@
 
 namespace rigcast::validation {
 
+namespace {
+
+// What the scenario's load gets of its server.
+void add_serving(Report& report) {
+  auto simulation = LoadSimulation::make(*report.scenario);
+  auto serving = simulation ? simulation->report(*report.scenario->load)
+                            : Result<ServingReport>(simulation.error());
+  if (serving) {
+    report.serving = *std::move(serving);
+    return;
+  }
+  report.fits = false;
+  report.errors.push_back(serving.error().message);
+}
+
+}  // namespace
+
 Forecast forecast_of(const Scenario& scenario, std::vector<TokenCount> positions) {
   Forecast out;
   sim::SimulateOptions how;
@@ -22,6 +40,7 @@ Forecast forecast_of(const Scenario& scenario, std::vector<TokenCount> positions
   how.positions = std::move(positions);
   how.trace = &out.events;
   out.report = sim::simulate(std::make_shared<const Scenario>(scenario), how);
+  if (out.report.fits && scenario.load) add_serving(out.report);
   return out;
 }
 

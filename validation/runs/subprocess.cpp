@@ -178,6 +178,16 @@ Result<WorkerRequest> request_of(const std::string& text) try {
   return bad_input("not a request as `rigcast validate` makes it");
 }
 
+// The scenario's load, if it has one; else its workload.
+Result<Executed> execute_any(std::shared_ptr<Scenario> scenario, const ExecuteOptions& how) {
+  if (!scenario->load) return execute(std::move(scenario), how);
+  auto served = execute_load(std::move(scenario), how);
+  if (!served) return served.error();
+  Executed out;
+  out.report = std::move(served->report);
+  return out;
+}
+
 Result<Executed> execute_archived(const WorkerRequest& request, const Catalogue& catalogue) {
   const OnInterrupt on_interrupt;
   const TimeLimit limit(request.time_limit);
@@ -194,7 +204,7 @@ Result<Executed> execute_archived(const WorkerRequest& request, const Catalogue&
   if (request.gpu_layers) scenario->placement.gpu_layers = request.gpu_layers;
   const ExecuteOptions how = execution(run, *scenario, request.how);
   if (auto error = check_runnable(*scenario, how)) return *error;
-  auto executed = execute(std::make_shared<Scenario>(*std::move(scenario)), how);
+  auto executed = execute_any(std::make_shared<Scenario>(*std::move(scenario)), how);
   if (limit.is_over())
     return machine_error(fmt::format("stopped after {} s: --time-limit", request.time_limit));
   if (executed && interrupted()) return machine_error("interrupted");

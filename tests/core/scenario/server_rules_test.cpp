@@ -46,23 +46,26 @@ TEST_CASE("SGLang's static share leaves what its steps and graphs need", "[servi
   CHECK(policy_of("sglang", "rtx-4090", {{"scheduler.memory_share", "0.7"}}).memory_share == 0.7);
 }
 
-TEST_CASE("Ollama starts one slot, and rigcast's engine has no more", "[serving]") {
+TEST_CASE("Ollama starts one slot, and rigcast's engine has a pool of blocks", "[serving]") {
   const Scenario s = scenario({{"runtime.name", "ollama"}, {"load.users", "2"}});
   CHECK(s.scheduler->sequences == 1);
   CHECK(s.scheduler->step_tokens == 512);
   CHECK(s.settings.batch == 512);
   CHECK(s.scheduler->max_waiting == 512);
   CHECK(scenario({{"runtime.name", "ollama"}, {"runtime.batch", "256"}}).settings.batch == 256);
-  CHECK(scenario({{"runtime.name", "rigcast"}, {"load.users", "2"}}).scheduler->sequences == 1);
-  const Catalogue catalogue(RIGCAST_SOURCE_DIR);
-  auto document = TomlDocument::parse(
-      "[rig]\ngpu = [\"rtx-4090\"]\n[model]\nname = \"llama-3.1-8b\"\n[runtime]\nname = "
-      "\"rigcast\"\n[load]\nusers = 2\n[scheduler]\nslots = 4\n",
-      "four.toml");
-  REQUIRE(document);
-  const auto four = make_scenario(*document, catalogue);
-  REQUIRE_FALSE(four);
-  CHECK(four.error().message.find("one request at a time") != std::string::npos);
+  const Scenario own = scenario({{"runtime.name", "rigcast"},
+                                 {"load.users", "2"},
+                                 {"workload.context", "1000"},
+                                 {"scheduler.max_sequences", "4"}});
+  CHECK(own.scheduler->layout == KvLayout::kBlocks);
+  CHECK(own.settings.ubatch == own.scheduler->step_tokens);
+  CHECK(stated_pool_tokens(*own.scheduler, 1000) == 4 * 1024);  // in blocks of 32
+  const Scenario stated = scenario(
+      {{"runtime.name", "rigcast"}, {"load.users", "2"}, {"scheduler.pool_tokens", "1000"}});
+  CHECK(stated_pool_tokens(*stated.scheduler, 4096) == 992);
+  // One request is computed in ubatches as ever.
+  CHECK(scenario({{"runtime.name", "rigcast"}, {"runtime.ubatch", "1024"}}).settings.ubatch ==
+        1024);
 }
 
 TEST_CASE("GPUs share every layer of a server, or it is said why not", "[serving]") {

@@ -221,7 +221,8 @@ TEST_CASE("All-reduces over PCI-E are slower beside copies, on a way of their ow
   CHECK(pcie.tpot.mean > bridge.tpot.mean);
   // No more than if nothing were computed while a copy is made.
   const ServingFigures::Cache::Ram& copies = *bridge.cache.ram;
-  const double copying = (copies.to_ram_share + copies.to_gpu_share) * bridge.duration.value;
+  const double copying =
+      (copies.to_ram_share.value() + copies.to_gpu_share.value()) * bridge.duration.value;
   const auto in_steps = [](const ServingFigures& f) { return f.busy * f.duration.value; };
   CHECK(in_steps(pcie) > in_steps(bridge));
   CHECK(in_steps(pcie) < in_steps(bridge) + copying);

@@ -2,11 +2,11 @@
 #include <cmath>
 #include <memory>
 
+#include "load/offered_load.hpp"
 #include "perfmodel/memory.hpp"
 #include "perfmodel/resolve_placement.hpp"
 #include "report/serving/serving_text.hpp"
 #include "sim/serving/batch_time.hpp"
-#include "sim/serving/load/offered_load.hpp"
 #include "sim/serving/simulate_load.hpp"
 #include "sim/simulate.hpp"
 #include "tests/catch.hpp"

@@ -1,5 +1,5 @@
 // Percentiles, means over time and the state of a served load.
-#include "sim/serving/serving_figures.hpp"
+#include "report/serving/serving_figures.hpp"
 
 #include <cmath>
 #include <random>

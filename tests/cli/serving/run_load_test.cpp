@@ -1,0 +1,76 @@
+// Loads that are run on this machine.
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/cli/program.hpp"
+
+using namespace rigcast::cli_test;
+using Json = nlohmann::json;
+
+namespace {
+
+// Ten short requests of two people.
+std::vector<std::string> run_load(const std::vector<std::string>& more) {
+  std::vector<std::string> words = {"run",          "--model",
+                                    "smollm2-135m", "--synthetic",
+                                    "--users",      "2",
+                                    "--context",    "1024",
+                                    "--set",        "load.requests=10",
+                                    "--set",        "load.prompt_tokens={ min = 5, max = 40 }",
+                                    "--set",        "load.output_tokens=4"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+std::string text_of(const std::string& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+}  // namespace
+
+TEST_CASE("A load is run in real time, with the figures of a forecast", "[cli][serving][run]") {
+  const rigcast::test::Folder folder;
+  const std::string times = folder / "times.csv";
+  const Outcome o = run(run_load({"--turns", "2", "--requests", times, "--format", "json"}));
+  INFO(o.error);
+  REQUIRE(o.exit == 0);
+  const Json report = Json::parse(o.out);
+  CHECK(report["origin"] == "measured");
+  const Json serving = report["serving"];
+  CHECK(serving["requests"] == 10);
+  CHECK(double(serving["ttft_s"]["p50"]) > 0);
+  CHECK(double(serving["tpot_s"]["p50"]) > 0);
+  CHECK(double(serving["running"]["mean"]) <= 2);
+  const std::string csv = text_of(times);
+  CHECK(std::count(csv.begin(), csv.end(), '\n') == 11);
+  CHECK(csv.rfind("request,arrival_s,queued_s,scheduled_s,first_token_s,last_token_s,", 0) == 0);
+}
+
+TEST_CASE("simulate writes the times of each request", "[cli][serving]") {
+  const rigcast::test::Folder folder;
+  const std::string times = folder / "times.csv";
+  const Outcome o = run({"simulate", "--rig", "desktop-ddr5-cpu-only", "--runtime", "rigcast",
+                         "--model", "llama-3.2-1b", "--users", "2", "--load", "chat", "--context",
+                         "4096", "--requests", times});
+  INFO(o.error);
+  REQUIRE(o.exit == 0);
+  const std::string csv = text_of(times);
+  CHECK(std::count(csv.begin(), csv.end(), '\n') == 1001);
+  check_refused({"simulate", "--rig", "desktop-ddr5-cpu-only", "--model", "llama-3.2-1b",
+                 "--requests", times},
+                {"--requests", "no load"});
+}
+
+TEST_CASE("run refuses what a load has not", "[cli][serving][run]") {
+  check_refused(run_load({"--format", "csv"}), {"a load has no csv", "--requests"});
+  check_refused(run_load({"--prompt", "hello"}), {"prompts of its own"});
+  check_refused(run_load({"--trace", "trace.json"}), {"no timeline"});
+  check_refused(run_load({"--set", "scheduler.order=\"prompts-first\""}), {"order of admission"});
+  check_refused({"run", "--model", "smollm2-135m", "--synthetic", "--requests", "times.csv"},
+                {"no load"});
+}

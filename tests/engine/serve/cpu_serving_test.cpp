@@ -1,0 +1,139 @@
+// Answers of a serving loop on the CPU's executor, against the scalar F32 reference, which computes
+// each request alone.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "engine/backends/cpu/batch/cpu_batch_executor.hpp"
+#include "engine/serve/serving_loop.hpp"
+#include "tests/catch.hpp"
+#include "tests/engine/executor_fixture.hpp"
+#include "tests/engine/serve/served_answers.hpp"
+
+using namespace rigcast;
+using namespace rigcast::engine;
+using namespace rigcast::engine::fixtures;
+
+namespace {
+
+using Tokens = std::vector<std::int32_t>;
+
+// Throws at one call of those that compute or copy.
+class FailingOnce : public BatchExecutor {
+ public:
+  FailingOnce(BatchExecutor& executor, int site) : executor_(executor), site_(site) {}
+  std::span<const std::int32_t> step(std::span<const SequenceStep> sequences) override {
+    begin_call();
+    return executor_.step(sequences);
+  }
+  std::span<const float> logits(std::span<const SequenceStep> sequences) override {
+    return executor_.logits(sequences);
+  }
+  void move_out(std::span<const BlockCopy> copies) override {
+    begin_call();
+    executor_.move_out(copies);
+  }
+  void move_in(std::span<const BlockCopy> copies) override {
+    begin_call();
+    executor_.move_in(copies);
+  }
+  BatchLimits limits() const override { return executor_.limits(); }
+  int threads() const override { return executor_.threads(); }
+  const Model& model() const override { return executor_.model(); }
+  MovedBytes take_bytes() override { return executor_.take_bytes(); }
+  DeviceMemory host() const override { return executor_.host(); }
+
+ private:
+  void begin_call() {
+    if (++calls_ == site_) throw ShortOfMemory("no memory is left");
+  }
+  BatchExecutor& executor_;
+  const int site_;
+  int calls_ = 0;
+};
+
+// In standard deviations of the logits, by how much the reference prefers another token to one of
+// the answer, at most.
+double widest_lost_margin(const TinyModel& tiny, const Tokens& prompt, const Tokens& answer) {
+  Tokens all = prompt;
+  all.insert(all.end(), answer.begin(), answer.end());
+  all.pop_back();  // of the last one the logits are not asked for
+  const auto logits = reference_logits(tiny, all);
+  double widest = 0;
+  for (std::size_t i = 0; i < answer.size(); ++i) {
+    const std::vector<float>& row = logits[prompt.size() - 1 + i];
+    double mean = 0, square = 0;
+    for (const float v : row) mean += v;
+    mean /= double(row.size());
+    for (const float v : row) square += (v - mean) * (v - mean);
+    const double deviation = std::sqrt(square / double(row.size()));
+    const float most = *std::ranges::max_element(row);
+    widest = std::max(widest, (most - row[std::size_t(answer[i])]) / deviation);
+  }
+  return widest;
+}
+
+// The error of a logit against the reference, squared, over the logits' variance: as the tests of
+// the CPU's executor hold it to, with weights and cache in F32.
+constexpr double kErrorPower = 1e-9;
+
+}  // namespace
+
+TEST_CASE("the CPU serves every request the answer that it has alone", "[engine][serving]") {
+  const TinyTraits traits{.mix = "F32", .layers = 2};
+  const TinyModel tiny = model_of(traits);
+  const auto model = std::make_shared<const Model>(tiny.model);
+  const CpuOptions options{2, {QuantFormat::kF32, QuantFormat::kF32}, 8, 32};
+  std::map<std::pair<Tokens, Tokens>, double> margins;  // most answers are those of before
+  for (const int site : {0, 1, 5, 23}) {
+    CAPTURE(site);
+    const BatchLimits limits{
+        .block_tokens = 8, .blocks = 14, .host_blocks = 24, .step_tokens = 32, .step_sequences = 6};
+    CpuBatchExecutor executor(model, options, limits);
+    FailingOnce failing(executor, site);
+    auto loop = ServingLoop::start(failing, {engine_policy(limits), 0});
+    REQUIRE(loop.ok());
+    std::mt19937 random(5);
+    ServedAnswers answers;
+    std::vector<Tokens> prompts;
+    constexpr int kRequests = 16;
+    for (int i = 0; i < kRequests; ++i) {
+      Tokens prompt;
+      if (i % 3 == 2) prompt = prompts[std::size_t(i) - 2];  // begins like another
+      const int more = int(1 + random() % 30);
+      for (int t = 0; t < more; ++t)
+        prompt.push_back(std::int32_t(random() % std::size_t(traits.vocabulary)));
+      prompts.push_back(prompt);
+      CompletionId id = 0;
+      REQUIRE(answers.ask(**loop, i, {prompt, TokenCount(4 + random() % 20)}, &id));
+      if (i % 7 == 3) (*loop)->cancel(id);
+    }
+    answers.wait_for(kRequests);
+    (*loop)->stop();
+    CHECK((*loop)->leaks() == "");
+    CHECK((*loop)->state().preempted > 0);
+    CHECK((*loop)->state().cached_prompt_tokens > 0);
+    int failed = 0;
+    for (int i = 0; i < kRequests; ++i) {
+      const auto answer = answers[i];
+      REQUIRE(answer.ends.size() == 1);
+      if (answer.ends[0].reason == FinishReason::kFailed) {
+        ++failed;
+        CHECK(answer.ends[0].error.find("no memory is left") != std::string::npos);
+      }
+      if (answer.ids.empty()) continue;
+      CAPTURE(i);
+      const auto [known, is_new] = margins.try_emplace({prompts[std::size_t(i)], answer.ids});
+      if (is_new) known->second = widest_lost_margin(tiny, known->first.first, answer.ids);
+      // Six standard deviations of the error of a difference of two logits.
+      CHECK(known->second <= 6 * std::sqrt(2 * kErrorPower));
+    }
+    CHECK(failed <= (site == 0 ? 0 : 1));
+  }
+}

@@ -1,0 +1,101 @@
+#pragma once
+// An executor whose keys are the tokens themselves: the token that follows is a hash of all that a
+// sequence finds in its blocks, so that a block that holds something else changes its answer.
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <new>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/run/batch_executor.hpp"
+
+namespace rigcast::engine::fixtures {
+
+class HashingExecutor : public BatchExecutor {
+ public:
+  static constexpr std::int32_t kVocabulary = 1000;
+
+  explicit HashingExecutor(const BatchLimits& limits)
+      : limits_(limits), pool_(tokens_of(limits.blocks)), host_(tokens_of(limits.host_blocks)) {
+    model_.spec.vocabulary = kVocabulary;
+  }
+
+  /// The token that follows these.
+  static std::int32_t next(std::span<const std::int32_t> tokens) {
+    std::uint64_t hash = 1469598103934665603u;
+    for (const std::int32_t token : tokens) hash = (hash ^ std::uint64_t(token)) * 1099511628211u;
+    return std::int32_t((hash >> 20) % std::uint64_t(kVocabulary));
+  }
+  /// The answer to a prompt that is computed alone.
+  static std::vector<std::int32_t> answer(std::vector<std::int32_t> tokens, TokenCount count) {
+    const std::size_t prompt = tokens.size();
+    while (TokenCount(tokens.size() - prompt) < count) tokens.push_back(next(tokens));
+    return {tokens.begin() + std::ptrdiff_t(prompt), tokens.end()};
+  }
+
+  /// Called with the number of every call of the functions below, from 1 on; what it throws, they
+  /// throw before they do anything.
+  std::function<void(int call)> before_call{};
+
+  std::span<const std::int32_t> step(std::span<const SequenceStep> sequences) override {
+    begin_call();
+    RIGCAST_ASSERT(int(sequences.size()) <= limits_.step_sequences);
+    TokenCount sum = 0;
+    for (const SequenceStep& s : sequences) {
+      sum += TokenCount(s.tokens.size());
+      const TokenCount end = s.cached + TokenCount(s.tokens.size());
+      RIGCAST_ASSERT(TokenCount(s.blocks.size()) * limits_.block_tokens >= end);
+      for (TokenCount i = s.cached; i < end; ++i) at(s, i) = s.tokens[std::size_t(i - s.cached)];
+    }
+    RIGCAST_ASSERT(sum <= limits_.step_tokens);
+    chosen_.clear();
+    std::vector<std::int32_t> all;
+    for (const SequenceStep& s : sequences) {
+      all.clear();
+      for (TokenCount i = 0; i < s.cached + TokenCount(s.tokens.size()); ++i)
+        all.push_back(at(s, i));
+      chosen_.push_back(s.sampler ? next(all) : kNoToken);
+    }
+    return chosen_;
+  }
+  std::span<const float> logits(std::span<const SequenceStep>) override { return {}; }
+  void move_out(std::span<const BlockCopy> copies) override { copy(copies, pool_, host_); }
+  void move_in(std::span<const BlockCopy> copies) override { copy(copies, host_, pool_); }
+
+  BatchLimits limits() const override { return limits_; }
+  int threads() const override { return 1; }
+  const Model& model() const override { return model_; }
+  MovedBytes take_bytes() override { return {}; }
+  DeviceMemory host() const override { return {}; }
+  int calls() const { return calls_; }
+
+ private:
+  using Tokens = std::vector<std::int32_t>;
+  Tokens tokens_of(int blocks) const {
+    return Tokens(std::size_t(blocks) * std::size_t(limits_.block_tokens), -1);
+  }
+  std::int32_t& at(const SequenceStep& s, TokenCount i) {
+    const auto block = std::size_t(s.blocks[std::size_t(i / limits_.block_tokens)]);
+    return pool_[block * std::size_t(limits_.block_tokens) + std::size_t(i % limits_.block_tokens)];
+  }
+  void begin_call() {
+    ++calls_;
+    if (before_call) before_call(calls_);
+  }
+  void copy(std::span<const BlockCopy> copies, const Tokens& from, Tokens& to) {
+    begin_call();
+    const auto size = std::ptrdiff_t(limits_.block_tokens);
+    for (const BlockCopy& c : copies)
+      std::copy_n(from.begin() + c.from * size, size, to.begin() + c.to * size);
+  }
+
+  const BatchLimits limits_;
+  Model model_;
+  Tokens pool_, host_, chosen_;
+  int calls_ = 0;
+};
+
+}  // namespace rigcast::engine::fixtures

@@ -1,0 +1,188 @@
+// The engine's scheduler decides as the simulator's does by the same rules.
+
+#include "engine/serve/scheduler.hpp"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/serving/serve.hpp"
+#include "tests/catch.hpp"
+
+using namespace rigcast;
+
+namespace {
+
+// What each step computes: request and tokens, in their order.
+struct Schedule {
+  std::vector<std::vector<std::pair<std::size_t, TokenCount>>> steps;
+  std::vector<std::size_t> preempted;
+  TokenCount hits = 0, host_hits = 0;
+};
+
+// "3:12 5:1": 12 tokens of request 3, and one of request 5.
+std::vector<std::string> texts_of(const Schedule& schedule) {
+  std::vector<std::string> out;
+  for (const auto& step : schedule.steps) {
+    std::string& text = out.emplace_back();
+    for (const auto& [request, tokens] : step) text += fmt::format(" {}:{}", request, tokens);
+  }
+  return out;
+}
+
+constexpr std::size_t kBlocks = 40, kHostBlocks = 60;
+
+// All at once, some of which begin like others.
+std::vector<ServedRequest> random_load(std::mt19937& random, std::size_t requests) {
+  std::vector<ServedRequest> load;
+  for (std::size_t i = 0; i < requests; ++i) {
+    ServedRequest r{{}, TokenCount(1 + random() % 90), TokenCount(1 + random() % 40), {}, 0};
+    if (i > 0 && random() % 3 == 0) {
+      const std::size_t before = random() % i;
+      r.continues = before;
+      r.shared = TokenCount(1 + random() % std::size_t(load[before].prompt));
+      r.prompt = r.shared + TokenCount(1 + random() % 30);
+    }
+    load.push_back(r);
+  }
+  return load;
+}
+
+class ScheduleWatch : public ServingWatch {
+ public:
+  void arrived(RequestId, Seconds) override {}
+  void loads(RequestId, Seconds) override {}
+  void scheduled(RequestId, Seconds, std::optional<std::size_t>) override {}
+  void computed(const ComputedPart& part) override {
+    if (out.steps.empty() || part.begin != last_) out.steps.emplace_back();
+    last_ = part.begin;
+    out.steps.back().push_back({part.request, part.tokens});
+  }
+  void preempted(RequestId request, Seconds) override { out.preempted.push_back(request); }
+  void ended(RequestId, Seconds) override {}
+  void copied(CopyDirection, Seconds, Seconds, Bytes) override {}
+  void levels(Seconds, std::size_t, std::size_t, std::size_t) override {}
+  Schedule out;
+
+ private:
+  Seconds last_{};
+};
+
+// Copies take no time, so that both know at once what is back.
+RamTier tier_of(const SchedulerPolicy& policy) {
+  RamTier tier;
+  if (policy.ram_cache.value <= 0) return tier;
+  tier.capacity = policy.ram_cache;
+  tier.bytes_of = [](TokenCount tokens) { return Bytes{double(tokens)}; };
+  tier.to_ram = tier.to_gpu = BytesPerSecond{1e300};
+  return tier;
+}
+
+Schedule simulated(const std::vector<ServedRequest>& load, const SchedulerPolicy& policy) {
+  ScheduleWatch watch;
+  const auto run = serve(
+      load, policy, TokenCount(kBlocks) * policy.block_tokens,
+      [](const StepWork&) { return sim::StepUse{Seconds{1}}; }, tier_of(policy), &watch);
+  if (!run) FAIL(run.error().text());
+  for (const ServedTimes& t : run->requests) {
+    watch.out.hits += t.hit;
+    watch.out.host_hits += t.ram_hit;
+  }
+  return watch.out;
+}
+
+// Prompts of the load, of which two have in common what it says.
+std::vector<std::vector<std::int32_t>> prompts_of(const std::vector<ServedRequest>& load) {
+  std::vector<std::vector<std::int32_t>> out;
+  std::int32_t next = 0;
+  for (const ServedRequest& r : load) {
+    std::vector<std::int32_t> ids;
+    if (r.continues)
+      ids.assign(out[*r.continues].begin(), out[*r.continues].begin() + std::ptrdiff_t(r.shared));
+    while (TokenCount(ids.size()) < r.prompt) ids.push_back(next++);
+    out.push_back(ids);
+  }
+  return out;
+}
+
+Schedule executed(const std::vector<ServedRequest>& load, const SchedulerPolicy& policy) {
+  engine::BatchLimits limits{.block_tokens = policy.block_tokens,
+                             .blocks = int(kBlocks),
+                             .host_blocks = policy.ram_cache.value > 0 ? int(kHostBlocks) : 0,
+                             .step_tokens = policy.step_tokens,
+                             .step_sequences = int(policy.sequences)};
+  engine::KvPool pool(limits, policy.prefix_cache);
+  engine::Scheduler scheduler(policy, limits, pool);
+  std::vector<std::unique_ptr<engine::Sequence>> sequences;
+  const auto prompts = prompts_of(load);
+  for (std::size_t i = 0; i < load.size(); ++i) {
+    sequences.push_back(std::make_unique<engine::Sequence>(
+        i, engine::CompletionRequest{prompts[i], load[i].output}));
+    scheduler.arrive(*sequences.back());
+  }
+  Schedule out;
+  std::int32_t answer = 1'000'000;  // tokens of answers are in no prompt
+  while (scheduler.running() + scheduler.waiting() > 0) {
+    const engine::StepPlan& plan = scheduler.plan();
+    for (const auto& p : plan.preempted) out.preempted.push_back(p.sequence->id);
+    for (engine::Sequence* s : plan.admitted) {
+      if (s->was_scheduled) continue;
+      s->was_scheduled = true;
+      out.hits += s->found_here;
+      out.host_hits += s->found_on_host;
+    }
+    if (plan.parts.empty()) continue;
+    auto& step = out.steps.emplace_back();
+    for (const auto& [s, tokens] : plan.parts) {
+      step.push_back({s->id, tokens});
+      s->computed += tokens;
+      const bool ends = s->computed == s->known();
+      if (ends) s->tokens.push_back(answer++);
+      pool.hold(s->own, s->computed_tokens());
+      if (ends && s->generated() == s->request.max_tokens) scheduler.remove(*s);
+    }
+  }
+  CHECK(pool.free_blocks() == pool.blocks());
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("The engine's scheduler decides as the simulator's", "[validation][mirror]") {
+  std::mt19937 random(2);
+  SchedulerPolicy policy;
+  policy.block_tokens = 4;
+  policy.step_tokens = 32;
+  policy.sequences = 6;
+  policy.shares_in_step = false;
+  std::size_t preempted = 0, hits = 0, host_hits = 0;
+  for (int i = 0; i < 60; ++i) {
+    CAPTURE(i);
+    policy.reserve = i % 3 == 0   ? KvReserve::kPrompt
+                     : i % 3 == 1 ? KvReserve::kStep
+                                  : KvReserve::kAnswers;
+    policy.victim = i % 4 < 2 ? Victim::kLastAdmitted : Victim::kFewestGenerated;
+    policy.requeue = i % 8 < 4 ? Requeue::kFirst : Requeue::kLast;
+    policy.prefix_cache = i % 5 != 0;
+    // Who reserves a step's tokens alone may find room when what it shares has left the pool for
+    // RAM, which is between two decisions of the simulator.
+    const bool has_host = i % 2 == 1 && policy.reserve != KvReserve::kStep;
+    policy.ram_cache = has_host ? Bytes{double(kHostBlocks) * 4} : Bytes{};
+    const auto load = random_load(random, 24);
+    const Schedule forecast = simulated(load, policy), run = executed(load, policy);
+    CHECK(forecast.preempted == run.preempted);
+    CHECK(forecast.hits == run.hits);
+    CHECK(forecast.host_hits == run.host_hits);
+    REQUIRE(texts_of(forecast) == texts_of(run));
+    preempted += run.preempted.size();
+    hits += std::size_t(run.hits);
+    host_hits += std::size_t(run.host_hits);
+  }
+  CHECK(preempted > 100);
+  CHECK(hits > 1000);
+  CHECK(host_hits > 100);
+}

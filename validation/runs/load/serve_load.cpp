@@ -1,0 +1,131 @@
+#include "validation/runs/load/serve_load.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "core/files/interrupt.hpp"
+#include "core/model/kv_bytes.hpp"
+#include "core/text/unit_text.hpp"
+#include "engine/serve/serving_loop.hpp"
+#include "load/offered_load.hpp"
+#include "report/serving/request_csv.hpp"
+#include "report/serving/serving_figures.hpp"
+#include "report/terminal/progress_line.hpp"
+#include "validation/runs/load/load_prompts.hpp"
+#include "validation/runs/load/load_recorder.hpp"
+#include "validation/runs/load/replay_load.hpp"
+
+namespace rigcast::validation {
+namespace {
+
+Bytes block_bytes(const Scenario& s) {
+  return Bytes{kv_bytes_per_token(s.model, s.kv.types) * double(s.scheduler->block_tokens)};
+}
+
+// The first step makes buffers and brings clocks up: no request of the load waits for that.
+void warm_up(engine::BatchExecutor& executor) {
+  const std::int32_t token = 0;
+  const int block = 0;
+  const engine::SequenceStep step{{&token, 1}, 0, {&block, 1}, nullptr};
+  executor.step({&step, 1});
+}
+
+void add_warnings(const ReplayedLoad& replayed, const LoadRecorder& recorder, Report& report) {
+  const std::size_t failed = recorder.failed();
+  if (failed > 0 || !replayed.failure.empty())
+    report.warnings.push_back(
+        fmt::format("{} of {} requests failed, and are counted in no figure; the first one: {}",
+                    text_count(std::int64_t(failed)), text_count(std::int64_t(replayed.asked)),
+                    replayed.failure));
+  if (replayed.interrupted)
+    report.warnings.push_back(
+        fmt::format("interrupted: figures are of the {} requests that had their answer by then",
+                    text_count(std::int64_t(report.serving->figures.requests))));
+}
+
+// What was served, in figures of the executor's pools.
+ServedLoad served_load(const Scenario& s, const ServingRun& run, const engine::BatchLimits& limits,
+                       std::size_t shortened) {
+  const TokenCount tokens = TokenCount(limits.blocks) * limits.block_tokens;
+  return {.run = run,
+          .cache_tokens = tokens,
+          .whole_cache_tokens = tokens,
+          .cache_units = std::size_t(limits.blocks),
+          .ram = block_bytes(s) * double(limits.host_blocks),
+          .is_open = s.load->is_open() && s.load->arrival != ArrivalProcess::kBurst,
+          .shortened = shortened,
+          .slo = s.load->slo};
+}
+
+std::optional<Error> check(const Scenario& s) {
+  if (s.placement.groups.data > 1)
+    return bad_input("the engine runs as one, not as several that share the load",
+                     "leave out --data-parallel");
+  return engine::Scheduler::check(*s.scheduler);
+}
+
+// Serves the load with the executor. `run`: what was recorded.
+Result<ReplayedLoad> serve(const Scenario& s, const LoadOptions& options,
+                           engine::BatchExecutor& executor, OfferedLoad& offered,
+                           LoadRecorder::Time start, LoadRecorder& recorder) {
+  const auto server =
+      engine::ServingLoop::start(executor, {*s.scheduler, s.workload.context}, &recorder);
+  if (!server) return server.error();
+  LoadPrompts prompts(s.model.vocabulary, options.seed);
+  ReplayOptions how;
+  how.sampling = options.sampling;
+  how.keep_going = [] { return !interrupted(); };
+  how.progress = [](std::size_t asked) {
+    show_progress(fmt::format("{} requests asked ...", asked));
+  };
+  ReplayedLoad replayed = replay_load(offered, **server, prompts, recorder, start, how);
+  (*server)->stop();
+  show_progress("");
+  return replayed;
+}
+
+}  // namespace
+
+engine::BatchOptions batch_options(const Scenario& s) {
+  const SchedulerPolicy& policy = *s.scheduler;
+  engine::BatchOptions batch;
+  batch.blocks = int(stated_pool_tokens(policy, s.workload.context) / policy.block_tokens);
+  if (policy.prefix_cache) batch.host_blocks = int(std::floor(policy.ram_cache / block_bytes(s)));
+  batch.step_tokens = policy.step_tokens;
+  batch.step_sequences = int(policy.sequences);
+  return batch;
+}
+
+Result<ExecutedLoad> serve_load(std::shared_ptr<const Scenario> scenario,
+                                engine::BatchExecutor& executor, const LoadOptions& options) {
+  const Scenario& s = *scenario;
+  RIGCAST_ASSERT(s.load && s.scheduler);
+  if (auto error = check(s)) return *error;
+  const auto offered = offer(*s.load, s.workload.context);
+  if (!offered) return offered.error();
+  warm_up(executor);
+  const auto start = std::chrono::steady_clock::now();
+  LoadRecorder recorder(start, block_bytes(s));
+  const auto replayed = serve(s, options, executor, **offered, start, recorder);
+  if (!replayed) return replayed.error();
+  const ServingRun run = recorder.run();
+  if (run.load.empty())
+    return Error{ErrorKind::kMachine,
+                 replayed->failure.empty() ? "no request had its answer" : replayed->failure};
+  const ServedLoad served = served_load(s, run, executor.limits(), (*offered)->shortened());
+  ExecutedLoad out;
+  out.report.origin = Origin::kMeasured;
+  out.report.serving = ServingReport{text(*s.load), figures_of(served), {}, {}};
+  out.report.measured = MeasuredFigures{.runs = 1, .read = {}, .ceiling = {}};
+  add_warnings(*replayed, recorder, out.report);
+  out.report.scenario = std::move(scenario);
+  out.requests = request_csv(served);
+  return out;
+}
+
+}  // namespace rigcast::validation
