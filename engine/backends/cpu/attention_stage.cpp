@@ -117,7 +117,7 @@ void AttentionStage::attend_to_input(Worker& worker, int layer) {
   }
   attend_over_cache(worker, layer, place, {});
   step_.prepare(
-      worker, step_.input, width, step_.tokens, {&output}, [] {},
+      worker, step_.input, width, {&output}, [] {},
       [&](std::int64_t row, std::span<float> out) {
         std::copy_n(attn_out_.data() + row * width, width, out.data());
       });
@@ -208,14 +208,14 @@ void AttentionStage::compute(Worker& worker, int layer, const NextMatrices& next
     size(layer);
     step_.bytes.weights += double(attention_weight_bytes(w));
   };
-  step_.prepare(worker, step_.input, hidden, step_.tokens, {&w.q, &w.k, &w.v}, before,
+  step_.prepare(worker, step_.input, hidden, {&w.q, &w.k, &w.v}, before,
                 [&](std::int64_t row, std::span<float> out) {
                   step_.normed_row(row, w.attention_norm, out);
                 });
   const Product projections[] = {{&w.q, step_.input, q_.data(), q_width},
                                  {&w.k, step_.input, k_.data(), kv_width},
                                  {&w.v, step_.input, v_.data(), kv_width}};
-  multiply(worker, projections, scratch, step_.if_one({&w.output}));
+  multiply(worker, projections, scratch, step_.if_apart({&w.output}));
   attend_to_input(worker, layer);
   worker.run_once([&] { step_.pending = true; });
   const Product output{&w.output, step_.input, step_.block.data(), hidden};

@@ -55,8 +55,7 @@ void CpuLayers::begin(Worker& worker, TokenCount cached, std::int64_t tokens) {
 }
 
 void CpuLayers::begin(Worker& worker, std::span<const StepSequence> sequences) {
-  const bool one_row = sequences.size() == 1 && sequences.front().tokens == 1;
-  begin_step(worker, sequences, !one_row);
+  begin_step(worker, sequences, true);
 }
 
 void CpuLayers::embed(Worker& worker, std::span<const std::int32_t> ids) {
@@ -94,7 +93,7 @@ void CpuLayers::through(Worker& worker, int first, int end) {
   const std::size_t last = first_stages_[std::size_t(end)];
   for (std::size_t i = first_stages_[std::size_t(first)]; i < last; ++i)
     compute(worker, stages_[i],
-            i + 1 < last ? step_.if_one(first_of(stages_[i + 1])) : NextMatrices());
+            i + 1 < last ? step_.if_apart(first_of(stages_[i + 1])) : NextMatrices());
 }
 
 void CpuLayers::head(Worker& worker, Logits which) {
@@ -106,21 +105,19 @@ void CpuLayers::head(Worker& worker, std::span<const std::int64_t> rows) {
   head_of(worker, std::int64_t(rows.size()), [&](std::int64_t i) { return rows[std::size_t(i)]; });
 }
 
-// Where the kernel must not depend on the number of sequences whose logits are asked for, a single
-// row has one of zeros beside it.
+// Where rows are isolated, their form does not depend on how many have their logits asked for.
 template <class RowOf>
-void CpuLayers::head_of(Worker& worker, std::int64_t wanted, const RowOf& row_of) {
+void CpuLayers::head_of(Worker& worker, std::int64_t rows, const RowOf& row_of) {
   const Model& model = *step_.model;
-  const std::int64_t rows = step_.isolates_rows ? std::max<std::int64_t>(2, wanted) : wanted;
+  const RowForm form = step_.isolates_rows ? step_.form() : form_of(rows);
   const ActivitySpan span = step_.span(worker, ActivityKind::kHead, -1);
   const auto before = [&] {
     logits_.resize(std::size_t(rows * model.head.rows));
     step_.bytes.weights += double(head_weight_bytes(model));
   };
-  step_.prepare(worker, step_.input, step_.width(), rows, {&model.head}, before,
+  step_.prepare(worker, step_.input, step_.width(), rows, form, {&model.head}, before,
                 [&](std::int64_t row, std::span<float> out) {
-                  if (row < wanted) return step_.normed_row(row_of(row), model.final_norm, out);
-                  std::ranges::fill(out, 0.0f);
+                  step_.normed_row(row_of(row), model.final_norm, out);
                 });
   const Product product{&model.head, step_.input, logits_.data(), model.head.rows};
   multiply(worker, {&product, 1}, step_.products(worker));

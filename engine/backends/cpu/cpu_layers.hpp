@@ -36,8 +36,8 @@ class CpuLayers {
   /// if its buffers do not fit.
   void begin(Worker& worker, TokenCount cached, std::int64_t tokens);
   /// Begins a step of rows of many sequences, whose tables name blocks of the cache. `sequences`
-  /// are one after the other, without gaps. No row's bits depend on the other rows, unless it is
-  /// the only one.
+  /// are one after the other, without gaps. No row's bits depend on the contents of other
+  /// rows, nor on their number as long as the form of the rows is the same (form_of()).
   void begin(Worker& worker, std::span<const StepSequence> sequences);
   /// hidden() = the embeddings of `ids`, one for each of the step's tokens.
   void embed(Worker& worker, std::span<const std::int32_t> ids);

@@ -60,9 +60,16 @@ struct CpuStep {
   /// Fills `to` for products with `matrices`: make(row index, row) writes each row into a buffer of
   /// its thread. before() is called once before that.
   template <class Before, class Make>
-  void prepare(Worker& worker, Input& to, std::int64_t columns, std::int64_t rows,
+  void prepare(Worker& worker, Input& to, std::int64_t columns, std::int64_t rows, RowForm form,
                std::initializer_list<const Matrix*> matrices, const Before& before,
                const Make& make);
+  /// The same of the step's rows.
+  template <class Before, class Make>
+  void prepare(Worker& worker, Input& to, std::int64_t columns,
+               std::initializer_list<const Matrix*> matrices, const Before& before,
+               const Make& make) {
+    prepare(worker, to, columns, tokens, form(), matrices, before, make);
+  }
   ActivitySpan span(const Worker& worker, ActivityKind kind, int layer) const {
     return {worker, recorder, kind, layer, cached, bytes};
   }
@@ -83,10 +90,12 @@ struct CpuStep {
   ProductScratch& products(const Worker& worker) {
     return threads[std::size_t(worker.index())].products;
   }
-  /// The matrices to prefetch: none in a batch, whose tiles fill the caches into which the next
-  /// weights would go.
-  NextMatrices if_one(NextMatrices next) const {
-    return tokens == 1 ? std::move(next) : NextMatrices();
+  /// The form of the step's rows.
+  RowForm form() const { return form_of(tokens); }
+  /// The matrices to prefetch: none where tiles fill the caches into which the next weights would
+  /// go.
+  NextMatrices if_apart(NextMatrices next) const {
+    return form() == RowForm::kApart ? std::move(next) : NextMatrices();
   }
 
   struct Thread {
@@ -103,8 +112,8 @@ struct CpuStep {
   std::vector<int> sequence_at;  // by row
   TokenCount cached = 0;         // tokens of the first sequence before this step
   std::int64_t tokens = 0;       // tokens of this step
-  // Rows take the same way whatever the other rows are: kernels for one row compute other bits than
-  // those for several, and how many rows an expert has is up to all of them.
+  // No bit of a row depends on other rows' contents: tiles compute other bits than kernels for rows
+  // apart, and how many rows an expert has is up to all of them.
   bool isolates_rows = false;
   bool pending = false;  // `block` has not been added to `hidden` yet
   Input input;           // of a stage's first products
@@ -131,11 +140,11 @@ void CpuStep::make_rows(const Worker& worker, Input& to, std::int64_t begin, std
 
 template <class Before, class Make>
 void CpuStep::prepare(Worker& worker, Input& to, std::int64_t columns, std::int64_t rows,
-                      std::initializer_list<const Matrix*> matrices, const Before& before,
-                      const Make& make) {
+                      RowForm rows_form, std::initializer_list<const Matrix*> matrices,
+                      const Before& before, const Make& make) {
   worker.run_once([&] {
     before();
-    to.resize(columns, rows, matrices);
+    to.resize(columns, rows, matrices, rows_form);
     if (rows == 1) make_rows(worker, to, 0, 1, make);
   });
   if (rows == 1) return;

@@ -22,11 +22,13 @@ void ExpertsStage::choose(const Layer& w, std::int64_t begin, std::int64_t end,
 // Resizes the inputs and outputs of all jobs.
 void ExpertsStage::size_jobs(const Layer& w) {
   const Matrix &gate = w.expert_gate.first, &up = w.expert_up.first, &down = w.expert_down.first;
+  const RowForm form = step_.form();
   jobs_.sort(chosen_, int(w.router.rows), step_.model->spec.moe->experts_used,
-             group_rows({&gate, &up, &down}), step_.isolates_rows);
+             form == RowForm::kApart ? 1 : group_rows({&gate, &up, &down}),
+             form == RowForm::kTiled && step_.isolates_rows);
   if (const std::int64_t rows = jobs_.batch_rows(); rows > 0) {
-    expert_in_.resize(gate.columns, rows, {&gate, &up});
-    expert_hidden_.resize(down.columns, rows, {&down});
+    expert_in_.resize(gate.columns, rows, {&gate, &up}, form);
+    expert_hidden_.resize(down.columns, rows, {&down}, form);
   }
   const auto singles = std::size_t(jobs_.rows() - jobs_.batch_rows());
   if (single_expert_hidden_.size() < singles) single_expert_hidden_.resize(singles);
@@ -50,7 +52,7 @@ void ExpertsStage::route(Worker& worker, const Layer& w) {
     if (token_inputs_.size() < std::size_t(step_.tokens))
       token_inputs_.resize(std::size_t(step_.tokens));
   };
-  step_.prepare(worker, step_.input, hidden, step_.tokens, {&w.router}, before,
+  step_.prepare(worker, step_.input, hidden, {&w.router}, before,
                 [&](std::int64_t row, std::span<float> out) {
                   step_.normed_row(row, w.ffn_norm, out);
                   set_token(w, row, out);
@@ -146,7 +148,7 @@ void ExpertsStage::compute_jobs(Worker& worker, const Layer& w, const NextMatric
                       expert_out_.data() + job.first * hidden, hidden});
     downs.push_back(narrow.back().w);
   }
-  multiply(worker, wide, step_.products(worker), step_.if_one(downs));
+  multiply(worker, wide, step_.products(worker), step_.if_apart(downs));
   worker.barrier();
   for_each_job_row(worker, jobs_.rows(), [&](std::int64_t row) {
     const std::span<float> gate(step_.gate.data() + row * width, std::size_t(width));

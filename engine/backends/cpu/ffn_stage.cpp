@@ -38,11 +38,11 @@ void FfnStage::compute(Worker& worker, int layer, const NextMatrices& next) {
     step_.bytes.weights += double(ffn_weight_bytes(w));
   };
   step_.prepare(
-      worker, step_.input, hidden, step_.tokens, {&w.gate, &w.up}, before,
+      worker, step_.input, hidden, {&w.gate, &w.up}, before,
       [&](std::int64_t row, std::span<float> out) { step_.normed_row(row, w.ffn_norm, out); });
   const Product wide[] = {{&w.gate, step_.input, step_.gate.data(), width},
                           {&w.up, step_.input, step_.up.data(), width}};
-  multiply(worker, wide, scratch, step_.if_one({&w.down}));
+  multiply(worker, wide, scratch, step_.if_apart({&w.down}));
   gate(worker, width);
   const Product down{&w.down, gated_, step_.block.data(), hidden};
   multiply(worker, {&down, 1}, scratch, next);

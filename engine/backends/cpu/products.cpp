@@ -55,30 +55,34 @@ void prefetch(Worker& worker, std::span<const Matrix* const> next, ProductScratc
 bool needs_integers(const Matrix& w) { return cpu::has_int8_kernel(w.format); }
 
 void Input::resize(std::int64_t columns, std::int64_t rows,
-                   std::initializer_list<const Matrix*> matrices) {
+                   std::initializer_list<const Matrix*> matrices, RowForm form) {
   bool integers = false, floats = false;
   for (const Matrix* m : matrices) (needs_integers(*m) ? integers : floats) = true;
-  resize(columns, rows, integers, floats);
+  resize(columns, rows, integers, floats, form);
 }
 
-void Input::resize(std::int64_t columns, std::int64_t rows, bool integers, bool floats) {
+void Input::resize(std::int64_t columns, std::int64_t rows, bool integers, bool floats,
+                   RowForm form) {
   columns_ = columns;
   rows_ = rows;
   integers_ = integers;
   floats_ = floats;
-  if (rows == 1) {
-    if (integers) quantized_row_.resize(columns);
-    if (floats) row_.resize(std::size_t(columns));
-  } else {
+  form_ = form;
+  if (!apart()) {
     if (integers) quantized_.resize(columns, rows);
     if (floats) batch_.resize(columns, rows);
+    return;
   }
+  if (floats) rows_apart_.resize(std::size_t(rows * columns));
+  if (!integers) return;
+  cpu::resize_at_least(quantized_rows_, std::size_t(rows));
+  for (std::size_t i = 0; i < std::size_t(rows); ++i) quantized_rows_[i].resize(columns);
 }
 
 void Input::set_row(std::int64_t index, std::span<const float> row) {
-  if (rows_ == 1) {
-    if (integers_) cpu::quantize_row(row, quantized_row_);
-    if (floats_) std::copy(row.begin(), row.end(), row_.begin());
+  if (apart()) {
+    if (integers_) cpu::quantize_row(row, quantized_rows_[std::size_t(index)]);
+    if (floats_) std::ranges::copy(row, floats_row(index).begin());
   } else {
     if (integers_) cpu::quantize_row(row, quantized_, index);
     if (floats_) batch_.set_row(index, row);
@@ -86,13 +90,18 @@ void Input::set_row(std::int64_t index, std::span<const float> row) {
 }
 
 void Input::set_row(std::int64_t index, const Input& one) {
-  RIGCAST_ASSERT(one.rows_ == 1 && rows_ > 1);
-  if (integers_) cpu::copy_row(one.quantized_row_, quantized_, index);
-  if (floats_) batch_.set_row(index, one.row_);
+  RIGCAST_ASSERT(one.rows_ == 1 && one.apart());
+  if (apart()) {
+    if (integers_) quantized_rows_[std::size_t(index)] = one.quantized_rows_[0];
+    if (floats_) std::ranges::copy(one.rows_apart_, floats_row(index).begin());
+  } else {
+    if (integers_) cpu::copy_row(one.quantized_rows_[0], quantized_, index);
+    if (floats_) batch_.set_row(index, one.rows_apart_);
+  }
 }
 
 void Input::set_rows(std::int64_t first, std::span<const float> values) {
-  if (rows_ == 1) return set_row(0, values);
+  if (apart()) return set_row(first, values);
   if (floats_) batch_.set_rows(first, values);
   const auto columns = std::size_t(columns_);
   for (std::size_t at = 0; integers_ && at < values.size(); at += columns)
@@ -100,7 +109,7 @@ void Input::set_rows(std::int64_t first, std::span<const float> values) {
 }
 
 std::int64_t Input::rows_at_once() const {
-  return floats_ && rows_ > 1 ? cpu::FloatBatch::kLine : 1;
+  return floats_ && !apart() ? cpu::FloatBatch::kLine : 1;
 }
 
 std::int64_t group_rows(std::initializer_list<const Matrix*> matrices) {
@@ -108,12 +117,14 @@ std::int64_t group_rows(std::initializer_list<const Matrix*> matrices) {
   return integers ? cpu::kGroupRows : std::max(cpu::kGroupRows, cpu::FloatBatch::kGroup);
 }
 
-std::int64_t Input::rows_together() const { return std::max(rows_at_once(), cpu::kGroupRows); }
+std::int64_t Input::rows_together() const {
+  return apart() ? 1 : std::max(rows_at_once(), cpu::kGroupRows);
+}
 
 void Input::set_part(std::int64_t first, std::span<const float> values) {
-  RIGCAST_ASSERT(rows_ == 1 && first % kPart == 0);
-  if (integers_) cpu::quantize_part(values, first, quantized_row_);
-  if (floats_) std::copy(values.begin(), values.end(), row_.begin() + first);
+  RIGCAST_ASSERT(rows_ == 1 && apart() && first % kPart == 0);
+  if (integers_) cpu::quantize_part(values, first, quantized_rows_[0]);
+  if (floats_) std::copy(values.begin(), values.end(), rows_apart_.begin() + first);
 }
 
 // Multiplies rows [first, last) of the weights by the activations.
@@ -121,15 +132,19 @@ void multiply_rows(const Matrix& w, const InputRows& x, std::int64_t first, std:
                    float* y, std::int64_t stride, ProductScratch& scratch) {
   const cpu::Int8Kernels& integer = cpu::int8_kernels();
   const Input& in = *x.input;
-  if (in.rows_ == 1) {
-    if (needs_integers(w))
-      return integer.multiply_row(w, first, last, in.quantized_row_, y + first);
-    return cpu::multiply_row_f32(w, first, last, in.row_.data(), y + first);
-  }
-  if (needs_integers(w))
+  const bool integers = needs_integers(w);
+  if (!in.apart() && integers)
     return integer.multiply_batch(w, first, last, {in.quantized_, x.first, x.count}, y, stride,
                                   scratch.tiles);
-  cpu::multiply_batch_f32(w, first, last, {in.batch_, x.first, x.count}, y, stride, scratch.floats);
+  if (!in.apart())
+    return cpu::multiply_batch_f32(w, first, last, {in.batch_, x.first, x.count}, y, stride,
+                                   scratch.floats);
+  if (!integers)
+    return cpu::multiply_few_f32(w, first, last, in.rows_apart_.data() + x.first * in.columns_,
+                                 x.count, y, stride);
+  const cpu::QuantizedRow* const rows = in.quantized_rows_.data() + x.first;
+  if (x.count == 1) return integer.multiply_row(w, first, last, *rows, y + first);
+  integer.multiply_few(w, first, last, rows, x.count, y, stride);
 }
 
 // The first piece of every member is fixed, because it may have been prefetched; the others are
@@ -137,7 +152,8 @@ void multiply_rows(const Matrix& w, const InputRows& x, std::int64_t first, std:
 void multiply(Worker& worker, std::span<const Product> products, ProductScratch& scratch,
               std::span<const Matrix* const> next) {
   scratch.matrices.clear();
-  for (const Product& p : products) scratch.matrices.push_back({p.w, p.x.input->rows() > 1});
+  for (const Product& p : products)
+    scratch.matrices.push_back({p.w, p.x.input->form() == RowForm::kTiled});
   cut(scratch.matrices, worker.count(), std::size_t(-1), scratch.pieces);
   const auto compute = [&](std::size_t piece) {
     const auto& [matrix, first, last] = scratch.pieces[piece];

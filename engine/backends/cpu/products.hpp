@@ -14,7 +14,17 @@
 
 namespace rigcast::engine {
 
-/// A matrix, and whether it is multiplied by a batch or by one row of activations.
+/// How rows of activations lie in memory, and which kernels multiply them: a few rows one by one,
+/// to the bit as if each were the only one; many in tiles, where weights are unpacked once for all.
+/// In either form no bit of a row's products depends on other rows.
+enum class RowForm { kApart, kTiled };
+/// Beyond this many rows, tiles are faster.
+inline constexpr std::int64_t kMaxRowsApart = 8;
+inline RowForm form_of(std::int64_t rows) {
+  return rows <= kMaxRowsApart ? RowForm::kApart : RowForm::kTiled;
+}
+
+/// A matrix, and whether it is multiplied by tiles or by rows apart.
 struct Multiplied {
   const Matrix* w = nullptr;
   bool batch = false;
@@ -40,12 +50,19 @@ struct InputRows;
 /// with an integer kernel, F32 for the others.
 class Input {
  public:
-  /// Resizes for `rows` rows of `columns`, in the forms that the matrices need. Memory grows as
-  /// needed and is kept.
+  /// Resizes for `rows` rows of `columns`, as integers or floats as the matrices need. Memory grows
+  /// as needed and is kept.
   void resize(std::int64_t columns, std::int64_t rows,
-              std::initializer_list<const Matrix*> matrices);
-  /// Allocates the forms that are named, whatever the matrices need.
-  void resize(std::int64_t columns, std::int64_t rows, bool integers, bool floats);
+              std::initializer_list<const Matrix*> matrices, RowForm form);
+  void resize(std::int64_t columns, std::int64_t rows,
+              std::initializer_list<const Matrix*> matrices) {
+    resize(columns, rows, matrices, form_of(rows));
+  }
+  /// Allocates integers and floats as named, whatever the matrices need.
+  void resize(std::int64_t columns, std::int64_t rows, bool integers, bool floats, RowForm form);
+  void resize(std::int64_t columns, std::int64_t rows, bool integers, bool floats) {
+    resize(columns, rows, integers, floats, form_of(rows));
+  }
   /// Sets one row. Several threads may set different rows at the same time.
   void set_row(std::int64_t index, std::span<const float> row);
   /// Copies the only row of `one`, which has the same columns and forms.
@@ -64,25 +81,31 @@ class Input {
 
   std::int64_t rows() const { return rows_; }
   std::int64_t columns() const { return columns_; }
+  RowForm form() const { return form_; }
 
  private:
   friend void multiply_rows(const Matrix&, const InputRows&, std::int64_t, std::int64_t, float*,
                             std::int64_t, ProductScratch&);
 
+  bool apart() const { return form_ == RowForm::kApart; }
+  std::span<float> floats_row(std::int64_t index) {
+    return {rows_apart_.data() + index * columns_, std::size_t(columns_)};
+  }
+
   std::int64_t columns_ = 0, rows_ = 0;
+  RowForm form_ = RowForm::kApart;
   bool integers_ = false, floats_ = false;
-  std::vector<float> row_;  // a single row in F32
-  cpu::QuantizedRow quantized_row_;
+  std::vector<float> rows_apart_;  // [row][column]
+  std::vector<cpu::QuantizedRow> quantized_rows_;
   cpu::QuantizedBatch quantized_;
   cpu::FloatBatch batch_;
 };
 
-/// The alignment of row ranges: rows of an input for these matrices that are multiplied separately
-/// begin at a multiple of it.
+/// The alignment of row ranges: rows of a tiled input for these matrices that are multiplied
+/// separately begin at a multiple of it.
 std::int64_t group_rows(std::initializer_list<const Matrix*> matrices);
 
-/// The only row of an input; or rows [first, first + count) of several, where `first` is a multiple
-/// of group_rows().
+/// Rows [first, first + count) of an input; of a tiled one, `first` is a multiple of group_rows().
 struct InputRows {
   const Input* input;
   std::int64_t first, count;

@@ -186,29 +186,41 @@ HWY_INLINE void scores_of_four(const float* q, const std::byte* rows, std::size_
   for (std::size_t j = 0; j < kCount; ++j) store_sums(sum[j], scores + j * kTokens);
 }
 
+// Scores of `kCount` queries with the keys of fewer than four rows: one by one, each as four times
+// the same, of which one is kept.
+template <QuantFormat kType, std::size_t kCount>
+HWY_INLINE void scores_of_few(const float* q, const Rows& rows, std::size_t width, float* scores) {
+  float four[(kCount - 1) * kTokens + kRows];
+  for (std::size_t t = 0; t < rows.count; ++t) {
+    scores_of_four<kType, kCount>(q, rows.at(t), 0, width, four);
+    for (std::size_t j = 0; j < kCount; ++j) scores[j * kTokens + t] = four[j * kTokens];
+  }
+}
+
 // Scores of `kCount` queries with the keys of all rows.
 template <QuantFormat kType, std::size_t kCount>
 HWY_INLINE void scores_of_rows(const float* q, const Rows& rows, std::size_t width, float* scores,
                                bool ask) {
-  // The last four may be partly done before; fewer than four are done one by one, each as four
-  // times the same.
-  const bool few = rows.count < kRows;
-  for (std::size_t t = 0; t < rows.count; t += few ? 1 : kRows) {
-    const std::size_t first = few ? t : std::min(t, rows.count - kRows);
+  if (rows.count < kRows) return scores_of_few<kType, kCount>(q, rows, width, scores);
+  for (std::size_t t = 0; t < rows.count; t += kRows) {
+    // The last four may be partly done before.
+    const std::size_t first = std::min(t, rows.count - kRows);
     if (ask) prefetch_weights(rows.at(first), kRows * rows.bytes);
-    scores_of_four<kType, kCount>(q, rows.at(first), few ? 0 : rows.bytes, width, scores + first);
+    scores_of_four<kType, kCount>(q, rows.at(first), rows.bytes, width, scores + first);
   }
 }
 
-// Queries' weights, kPartition apart, of rows of values, and their sums, `width` apart.
+// Queries' weights, kPartition apart, of rows of values, and their sums, `width` apart, to which
+// these rows' are added or with which they begin.
 struct WeightedSum {
   const float* weights;
   Rows rows;
   float* out;
   std::size_t width;
+  bool adds;
 };
 
-// kWide vectors from element i on: out = sum over rows of a query's weight times the row, for
+// kWide vectors from element i on: out = or += sum over rows of a query's weight times the row, for
 // kCount queries from `query` on.
 template <QuantFormat kType, std::size_t kCount, std::size_t kWide>
 HWY_INLINE void weighted_sum_columns(const WeightedSum& m, std::size_t query, std::size_t i,
@@ -216,9 +228,14 @@ HWY_INLINE void weighted_sum_columns(const WeightedSum& m, std::size_t query, st
   const F32 d;
   const std::size_t lanes = hn::Lanes(d);
   const float* weights = m.weights + query * kTokens;
+  float* out = m.out + query * m.width + i;
   V sum[kCount][kWide];
   RIGCAST_UNROLL
-  for (auto& one : sum) std::fill_n(one, kWide, hn::Zero(d));
+  for (std::size_t j = 0; j < kCount; ++j) {
+    RIGCAST_UNROLL
+    for (std::size_t v = 0; v < kWide; ++v)
+      sum[j][v] = m.adds ? hn::LoadU(d, out + j * m.width + v * lanes) : hn::Zero(d);
+  }
   for (std::size_t t = 0; t < m.rows.count; ++t) {
     if (ask && t % kRows == 0) prefetch_weights(m.rows.at(t), kRows * m.rows.bytes);
     V row[kWide];
@@ -230,7 +247,6 @@ HWY_INLINE void weighted_sum_columns(const WeightedSum& m, std::size_t query, st
       for (std::size_t v = 0; v < kWide; ++v) sum[j][v] = hn::MulAdd(weight, row[v], sum[j][v]);
     }
   }
-  float* out = m.out + query * m.width + i;
   RIGCAST_UNROLL
   for (std::size_t j = 0; j < kCount; ++j) {
     RIGCAST_UNROLL
@@ -344,17 +360,16 @@ QuantFormat readable(QuantFormat type, std::size_t dim, std::size_t queries, Row
   return QuantFormat::kF32;
 }
 
-// Rows in one piece: where they are, or copied together.
-Rows in_one_piece(std::span<const KvRun> runs, const std::byte* KvRun::*part, std::size_t bytes,
-                  AlignedVector<std::byte>& copy) {
-  if (runs.size() == 1) return {runs[0].*part, std::size_t(runs[0].tokens), bytes};
-  copy.resize(kTokens * bytes);
-  std::size_t count = 0;
+// Calls use(rows of a run, the tokens before it) for all runs. They are read where they are: a copy
+// of those of small blocks would take as long as all the rest.
+template <class Use>
+HWY_INLINE void for_runs(std::span<const KvRun> runs, const std::byte* KvRun::*part,
+                         std::size_t bytes, const Use& use) {
+  std::size_t before = 0;
   for (const KvRun& run : runs) {
-    std::memcpy(copy.data() + count * bytes, run.*part, std::size_t(run.tokens) * bytes);
-    count += std::size_t(run.tokens);
+    use(Rows{run.*part, std::size_t(run.tokens), bytes}, before);
+    before += std::size_t(run.tokens);
   }
-  return {copy.data(), count, bytes};
 }
 
 // Scores of tokens that a query does not see, and of those past the last.
@@ -389,17 +404,24 @@ void partition(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int
   s.scores.resize(n * kTokens);
   float* scores = s.scores.data();
 
-  Rows keys = in_one_piece(runs, &KvRun::k, std::size_t(tensor_bytes(types.k, dim, 1)), s.copy);
-  for_type(readable(types.k, dim, n, keys, s.rows),
-           [&](auto type) { all_scores<type.value>(s.q.data(), n, keys, width, scores); });
-  mask(queries, begin, keys.count, scores);
+  std::size_t tokens = 0;
+  const auto key_bytes = std::size_t(tensor_bytes(types.k, dim, 1)),
+             value_bytes = std::size_t(tensor_bytes(types.v, dim, 1));
+  for_runs(runs, &KvRun::k, key_bytes, [&](Rows keys, std::size_t before) {
+    tokens = before + keys.count;
+    for_type(readable(types.k, dim, n, keys, s.rows), [&](auto type) {
+      all_scores<type.value>(s.q.data(), n, keys, width, scores + before);
+    });
+  });
+  mask(queries, begin, tokens, scores);
   for (std::size_t r = 0; r < n; ++r) exponentials(scores + r * kTokens, out.m[r], out.l[r]);
 
-  Rows values = in_one_piece(runs, &KvRun::v, std::size_t(tensor_bytes(types.v, dim, 1)), s.copy);
   if (width != dim) s.o.resize(n * width);
   float* o = width == dim ? out.o : s.o.data();
-  for_type(readable(types.v, dim, n, values, s.rows), [&](auto type) {
-    mix<type.value>({scores, values, o, width}, n);
+  for_runs(runs, &KvRun::v, value_bytes, [&](Rows values, std::size_t before) {
+    for_type(readable(types.v, dim, n, values, s.rows), [&](auto type) {
+      mix<type.value>({scores + before, values, o, width, before > 0}, n);
+    });
   });
   if (width == dim) return;
   for (std::size_t r = 0; r < n; ++r)

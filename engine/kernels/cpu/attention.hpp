@@ -39,7 +39,6 @@ struct Partials {
 
 struct AttentionScratch {
   AlignedVector<float> q, rows, scores, o;
-  AlignedVector<std::byte> copy;
 };
 
 /// Computes the partial results of a partition. `runs` hold the tokens [begin, begin + sum of their

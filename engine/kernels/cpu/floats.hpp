@@ -14,6 +14,12 @@ namespace rigcast::engine::cpu {
 void multiply_row_f32(const Matrix& w, std::int64_t first, std::int64_t last, const float* x,
                       float* y);
 
+/// y[t * stride + i] = w[i] * x[t] for i in [first, last) and `count` rows of activations, which
+/// are w.columns elements each, one behind the other: for a few rows, to the bit as
+/// multiply_row_f32() for each.
+void multiply_few_f32(const Matrix& w, std::int64_t first, std::int64_t last, const float* x,
+                      std::int64_t count, float* y, std::int64_t stride);
+
 /// The activations of a batch, interleaved in groups of 32 tokens: column k of all 32, column k +
 /// 1, ... All groups of a chunk of columns are contiguous: with whole rows between them they would
 /// map to few sets of a cache. Values beyond the last token are unspecified.

@@ -61,3 +61,19 @@ TEST_CASE("The GPU that is used is the first of those that answer", "[engine][ba
   CHECK(backends.usable_gpu()->name == "toy");
   CHECK(backends.all().size() == 3);
 }
+
+TEST_CASE("Executors of many sequences are made where there are some, and refused elsewhere",
+          "[engine][backend]") {
+  CHECK_FALSE(check_batch(cpu_backend(), {}));
+  const auto none = check_batch(toy_backend(), {});
+  REQUIRE(none);
+  CHECK(none->message.find("\"toy\"") != std::string::npos);
+  ExecutorOptions options;
+  options.placement = Placement{.gpu_layers = 3, .layers = {}};
+  const auto on_gpu = check_batch(cpu_backend(), options);
+  REQUIRE(on_gpu);
+  CHECK(on_gpu->message.find("3 layers") != std::string::npos);
+  options.placement.reset();
+  options.kv_eviction = KvEviction{};
+  CHECK(check_batch(cpu_backend(), options));
+}

@@ -152,3 +152,19 @@ TEST_CASE("A token's float products do not depend on pieces or on other tokens",
     CHECK(std::equal(some.begin(), some.end(), all.begin()));
   }
 }
+
+TEST_CASE("A few rows of floats give every bit of what each gives alone", "[engine][floats]") {
+  const std::int64_t columns = 703, rows = 37;
+  for (const QuantFormat format : {QuantFormat::kF32, QuantFormat::kF16, QuantFormat::kBF16}) {
+    const Weights w = weights(format, columns, rows);
+    for (std::int64_t count = 1; count <= 9; ++count) {
+      const std::vector<float> x = normal_values(std::size_t(count * columns), 8);
+      std::vector<float> want(std::size_t(count * 40), -1.0f), got = want;
+      for (std::int64_t t = 0; t < count; ++t)
+        cpu::multiply_row_f32(w.matrix, 0, rows, x.data() + t * columns, want.data() + t * 40);
+      cpu::multiply_few_f32(w.matrix, 0, 20, x.data(), count, got.data(), 40);
+      cpu::multiply_few_f32(w.matrix, 20, rows, x.data(), count, got.data(), 40);
+      CHECK((got == want));
+    }
+  }
+}

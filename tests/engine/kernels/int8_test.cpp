@@ -214,6 +214,28 @@ TEST_CASE("Rows of 32-weight blocks need not fill 128 weights", "[engine][int8]"
       }
 }
 
+TEST_CASE("A few rows give every bit of what each gives alone", "[engine][int8]") {
+  for (const cpu::Int8Kernels* kernels : cpu::all_int8_kernels())
+    for (const QuantFormat format : kFormats)
+      for (std::int64_t count = 1; count <= 11; ++count) {
+        // Blocks of 32 need not fill 128; rows end where nothing is prefetched any more.
+        const std::int64_t columns = info(format).block_elements == 32 ? 1312 : 1280, rows = 37;
+        INFO(kernels->name << " " << info(format).name << " " << count);
+        const Weights w = weights_of(format, rows, columns, 6);
+        std::vector<cpu::QuantizedRow> x(static_cast<std::size_t>(count));
+        std::vector<float> want(std::size_t(count * 40), -1.0f), got = want;
+        for (std::int64_t t = 0; t < count; ++t) {
+          x[std::size_t(t)].resize(columns);
+          cpu::quantize_row(normal_values(std::size_t(columns), unsigned(50 + t)),
+                            x[std::size_t(t)]);
+          kernels->multiply_row(w.matrix, 0, rows, x[std::size_t(t)], want.data() + t * 40);
+        }
+        kernels->multiply_few(w.matrix, 0, 20, x.data(), count, got.data(), 40);
+        kernels->multiply_few(w.matrix, 20, rows, x.data(), count, got.data(), 40);
+        CHECK((got == want));
+      }
+}
+
 TEST_CASE("A batch gives every row what it gives alone", "[engine][int8]") {
   for (const cpu::Int8Kernels* kernels : cpu::all_int8_kernels())
     for (const QuantFormat format : kFormats)

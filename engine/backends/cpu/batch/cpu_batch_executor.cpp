@@ -36,8 +36,7 @@ double expert_gap_bytes(const ModelSpec& m, const BatchLimits& limits) {
 
 // Beyond what layers charge for the rows of a step.
 double further_buffer_bytes(const Model& model, const BatchLimits& limits) {
-  // The layers count the logits of one row; a product of several rows has two at least.
-  const double rows = double(std::max(2, limits.step_sequences) - 1);
+  const double rows = double(limits.step_sequences - 1);  // the layers count the logits of one
   return rows * double(model.spec.vocabulary) * sizeof(float) +
          expert_gap_bytes(model.spec, limits);
 }

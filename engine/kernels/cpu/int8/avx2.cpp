@@ -13,6 +13,7 @@ namespace rigcast::engine::cpu {
 namespace {
 
 constexpr int kLanes = 8;
+constexpr int kTogether = 2;  // rows of activations that share unpacked weights
 using TileInts = __m256i;
 using TileFloats = __m256;
 
@@ -106,7 +107,7 @@ using RowBlocks32 = Blocks32<Format>;
 }  // namespace
 
 extern const Int8Kernels kInt8Avx2;
-const Int8Kernels kInt8Avx2{"AVX2", multiply_row, multiply_batch};
+const Int8Kernels kInt8Avx2{"AVX2", multiply_row, multiply_few, multiply_batch};
 
 }  // namespace rigcast::engine::cpu
 #pragma GCC pop_options

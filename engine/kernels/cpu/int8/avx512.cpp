@@ -7,6 +7,7 @@
 
 // GCC 12 takes the undefined operand of its own intrinsics for a mistake of ours (bug 105593).
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC push_options
 #pragma GCC target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
 
@@ -14,6 +15,7 @@ namespace rigcast::engine::cpu {
 namespace {
 
 constexpr int kLanes = 16;
+constexpr int kTogether = 8;  // rows of activations that share unpacked weights
 using TileInts = __m512i;
 using TileFloats = __m512;
 
@@ -95,7 +97,7 @@ using RowBlocks32 = Pairs32<Format>;
 }  // namespace
 
 extern const Int8Kernels kInt8Avx512;
-const Int8Kernels kInt8Avx512{"AVX-512 VNNI", multiply_row, multiply_batch};
+const Int8Kernels kInt8Avx512{"AVX-512 VNNI", multiply_row, multiply_few, multiply_batch};
 
 }  // namespace rigcast::engine::cpu
 #pragma GCC pop_options

@@ -21,6 +21,10 @@ struct Int8Kernels {
   /// y[i] = sum over columns of w[first + i] * x, for rows [first, last).
   void (*multiply_row)(const Matrix& w, std::int64_t first, std::int64_t last,
                        const QuantizedRow& x, float* y);
+  /// y[t * stride + i] = w[i] * x[t] for i in [first, last) and t below `count`: for a few rows, to
+  /// the bit as multiply_row() for each.
+  void (*multiply_few)(const Matrix& w, std::int64_t first, std::int64_t last,
+                       const QuantizedRow* x, std::int64_t count, float* y, std::int64_t stride);
   /// y[t * stride + i] = w[i] * x[t] for i in [first, last) and every row t of the batch.
   void (*multiply_batch)(const Matrix& w, std::int64_t first, std::int64_t last,
                          const QuantizedRows& x, float* y, std::int64_t stride,

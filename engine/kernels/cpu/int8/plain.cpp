@@ -152,9 +152,15 @@ void multiply_row(const Matrix& w, std::int64_t first, std::int64_t last, const 
   }
 }
 
+void multiply_few(const Matrix& w, std::int64_t first, std::int64_t last, const QuantizedRow* x,
+                  std::int64_t count, float* y, std::int64_t stride) {
+  for (std::int64_t t = 0; t < count; ++t)
+    multiply_row(w, first, last, x[t], y + t * stride + first);
+}
+
 }  // namespace
 
 extern const Int8Kernels kInt8Plain;
-const Int8Kernels kInt8Plain{"plain", multiply_row, multiply_batch};
+const Int8Kernels kInt8Plain{"plain", multiply_row, multiply_few, multiply_batch};
 
 }  // namespace rigcast::engine::cpu

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "core/base/error.hpp"
 #include "engine/kernels/cpu/int8/int8_kernels.hpp"

@@ -44,6 +44,18 @@ TEST_CASE("Tokens of one expert lie together, experts with one token last", "[en
   for (std::int64_t choice = 0; choice < 6; ++choice) CHECK(jobs.row(choice) == rows[choice]);
 }
 
+TEST_CASE("Experts with one token may be groups, too", "[engine][experts]") {
+  ExpertJobs jobs;
+  jobs.sort(std::vector{2, 0, 2, 3, 2, 0}, 5, 2, 4, true);
+  REQUIRE(jobs.jobs().size() == 3);
+  CHECK(jobs.batch_rows() == 12);
+  CHECK(jobs.rows() == 12);
+  CHECK(jobs.jobs()[2].first == 8);
+  CHECK_FALSE(jobs.jobs()[2].single());
+  CHECK(jobs.token(8) == 1);
+  CHECK(jobs.token(9) == -1);
+}
+
 TEST_CASE("Every choice has one row, which is its token's and lies within its expert's job",
           "[engine][experts]") {
   std::mt19937 random(1);
