@@ -23,6 +23,16 @@ constexpr Shown kShown[] = {
     {"decode.tokens_per_s", "decode", "tok/s", 1},
     {"prefill_tokens_per_s", "prefill", "tok/s", 1},
     {"ttft.resident.total_s", "first token", "s", 1},
+    {"serving.ttft_s.p50", "first token p50", "s", 1},
+    {"serving.ttft_s.p95", "first token p95", "s", 1},
+    {"serving.ttft_s.p99", "first token p99", "s", 1},
+    {"serving.tpot_s.p50", "per token p50", "ms", 1e-3},
+    {"serving.tpot_s.p95", "per token p95", "ms", 1e-3},
+    {"serving.tpot_s.p99", "per token p99", "ms", 1e-3},
+    {"serving.requests_per_s", "served", "requests/s", 1},
+    {"serving.output_tokens_per_s", "answers", "tok/s", 1},
+    {"serving.kv.hit_rate", "prompts in KV", "", 1},
+    {"serving.kv.preemptions", "preemptions", "", 1},
     {"ttft.warm.total_s", "  warm start", "s", 1},
     {"ttft.cold.total_s", "  cold start", "s", 1},
     {"memory.0.total", "memory", "GiB", 0x1p30},
@@ -81,7 +91,8 @@ class Screen : TextScreen {
 
   void heading(const ValidationRow& row, std::string& configuration) {
     configuration = row.id;
-    line("  " + paint_.bold(printable(row.id)) + "   " + paint_.dim(printable(row.what)) +
+    line("  " + paint_.bold(printable(row.id)) + "   " +
+         paint_.dim(printable(row.what + (row.load.empty() ? "" : "; " + row.load))) +
          (row.counted ? "" : "   not counted: the profile was fitted on it"));
   }
 

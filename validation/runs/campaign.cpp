@@ -427,7 +427,7 @@ class Campaign {
     out.measured = ran->measured;
     out.busy = ran->busy;
     out.ceiling = ran->ceiling;
-    out.traced_slowdown = ran->traced_slowdown;
+    if (!report.scenario->load) out.traced_slowdown = ran->traced_slowdown;
     out.activity_rows = compare_activities(forecast.events, ran->activities);
     out.activities = to_json(out.activity_rows);
     out.error = compare(index, forecast, out);

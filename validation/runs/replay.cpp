@@ -40,7 +40,9 @@ Forecast forecast_of(const Scenario& scenario, std::vector<TokenCount> positions
   how.positions = std::move(positions);
   how.trace = &out.events;
   out.report = sim::simulate(std::make_shared<const Scenario>(scenario), how);
-  if (out.report.fits && scenario.load) add_serving(out.report);
+  if (!scenario.load) return out;
+  out.events.clear();  // of one request, which is none of the load
+  if (out.report.fits) add_serving(out.report);
   return out;
 }
 

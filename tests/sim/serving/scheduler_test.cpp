@@ -288,8 +288,10 @@ TEST_CASE("What shares only after its step computes more in the first one", "[se
 }
 
 TEST_CASE("Who gives up its blocks waits first or last", "[serving]") {
-  // 160 tokens of cache: the second request gives up its blocks to the first.
+  // 160 tokens of cache: the second request gives up its blocks to the first. What that leaves is
+  // too little for either of those that wait.
   std::vector<ServedRequest> load(3, {Seconds{0}, 48, 60, {}, 0});
+  load[2].prompt = 70;
   SchedulerPolicy policy = policy_of(StepOrder::kAdmission, KvReserve::kPrompt, KvLayout::kBlocks);
   policy.prefix_cache = false;
   const auto order = [&] {
@@ -301,6 +303,20 @@ TEST_CASE("Who gives up its blocks waits first or last", "[serving]") {
   CHECK(order());
   policy.requeue = Requeue::kLast;
   CHECK_FALSE(order());
+}
+
+TEST_CASE("What a preemption leaves is given to who waits, in the next step", "[serving]") {
+  // 160 tokens of cache. When the second request gives up its five blocks, one of which the first
+  // takes, the third one's prompt needs three of the others; it ends before the first needs them.
+  std::vector<ServedRequest> load(3, {Seconds{0}, 48, 60, {}, 0});
+  load[2].output = 5;
+  SchedulerPolicy policy = policy_of(StepOrder::kAdmission, KvReserve::kPrompt, KvLayout::kBlocks);
+  policy.prefix_cache = false;
+  policy.sequences = 2;
+  policy.requeue = Requeue::kLast;
+  const ServingRun run = served(load, policy, 10, step_time);
+  CHECK(run.requests[1].preemptions == 1);
+  CHECK(run.requests[2].last_token < run.requests[0].last_token);
 }
 
 TEST_CASE("Requests that find the queue full are counted", "[serving]") {
