@@ -197,9 +197,28 @@ TEST_CASE("A comparison for users puts the cheapest first that serves them", "[c
     CHECK(rig["usd_each"].get<double>() == Approx(usd * machines / 150));
   }
   CHECK(all["rigs"][0]["usd"] <= all["rigs"][1]["usd"]);
-  std::vector<std::string> poor = words;
-  poor.insert(poor.end(), {"--budget", "1"});
-  CHECK(run(poor).exit == 1);
+  const auto within = [&](const std::string& usd) {
+    std::vector<std::string> limited = words;
+    limited.insert(limited.end(), {"--budget", usd});
+    return run(limited);
+  };
+  CHECK(within("1").exit == 1);
+  // What is within the budget is what it is without one; of the other nothing is simulated.
+  const double dear = std::max(all["rigs"][0]["usd_of_machine"].get<double>(),
+                               all["rigs"][1]["usd_of_machine"].get<double>());
+  const Json some = Json::parse(within(std::to_string(dear - 1)).out);
+  REQUIRE(some["rigs"].size() == 2);
+  for (const Json& rig : some["rigs"]) {
+    const Json& same = all["rigs"][rig["rig"] == all["rigs"][0]["rig"] ? 0 : 1];
+    if (rig["usd_of_machine"] == dear) {
+      CHECK(rig["way"].is_null());
+      CHECK(contains(rig["why_not"].get<std::string>(), "more than the budget"));
+      continue;
+    }
+    CHECK(rig["way"] == same["way"]);
+    CHECK(rig["fleet"] == same["fleet"]);
+    CHECK(rig["usd"] == same["usd"]);
+  }
 }
 
 TEST_CASE("A comparison for users takes several models and has a row for each", "[cli][serving]") {
