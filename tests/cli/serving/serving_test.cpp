@@ -1,6 +1,7 @@
 // Loads and capacities as users ask for them.
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -231,6 +232,37 @@ TEST_CASE("A comparison for users takes several models and has a row for each", 
   CHECK(std::ranges::count(o.out, '\n') == 3);
   CHECK(contains(o.out, "Llama 3.2 1B,rtx-3060-12gb,"));
   CHECK(contains(o.out, "Qwen2.5 0.5B,rtx-3060-12gb,"));
+}
+
+TEST_CASE("A cache in RAM that is cut is told by plan, compare and capacity, and limits the server",
+          "[cli][serving]") {
+  const auto text_of = [](const std::string& verb, const std::vector<std::string>& more) {
+    std::vector<std::string> words = {
+        verb,          "--model", "llama-3.2-1b", "--quant", "Q8_0",
+        "--load",      "chat",    "--slots",      "16",      "--ubatch",
+        "512",         "--batch", "2048",         "--ram",   "2xddr4-3200:8GiB",
+        "--ram-cache", "32GiB"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome o = run(words);
+    INFO(o.error);
+    REQUIRE(o.exit == 0);
+    std::string one_line = o.out;
+    std::ranges::replace(one_line, '\n', ' ');
+    return one_line;
+  };
+  const std::string plan = text_of("plan", {"--gpu", "rtx-3060-12gb", "--users", "20"});
+  CHECK(contains(plan, "  note   RAM has room for "));
+  // The command's limit is the one that the note names.
+  const auto at = plan.find("--cache-ram ");
+  REQUIRE(at != std::string::npos);
+  const int mib = std::atoi(plan.c_str() + at + 12);
+  CHECK(mib > 1000);
+  CHECK(contains(plan, "-cram " + std::to_string(mib)));
+  for (const char* verb : {"compare", "capacity"}) {
+    std::vector<std::string> more = {"--gpus", "rtx-3060-12gb"};
+    if (verb == std::string("compare")) more.insert(more.end(), {"--users", "20"});
+    CHECK(contains(text_of(verb, more), "  note   rtx-3060-12gb: RAM has room for "));
+  }
 }
 
 TEST_CASE("plan and compare refuse what they cannot answer", "[cli][serving]") {
