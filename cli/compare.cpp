@@ -103,8 +103,9 @@ class RigPlanner {
              planner::QualityTable quality)
       : catalogue_(catalogue), constraints_(std::move(constraints)), quality_(std::move(quality)) {}
 
+  // Without plans if one alone costs more than the budget.
   Result<planner::ComparedRig> rig(const NamedRig& named, const std::vector<std::string>& models,
-                                   Comparison::What what, const PriceList& prices) {
+                                   const Comparison& compared, const PriceList& prices) {
     planner::ComparedRig out;
     out.name = named.name;
     for (const std::string& model : models) {
@@ -113,11 +114,15 @@ class RigPlanner {
       const auto scenario = make_scenario(document, catalogue_);
       if (!scenario) return scenario.error();
       if (out.models.empty()) {
-        out.price = price_of(named, scenario->rig, what, prices);
+        out.price = price_of(named, scenario->rig, compared.what, prices);
+        out.is_beyond_budget = planner::is_beyond(compared.budget, out.price);
         out.watts = planner::watts_of(scenario->rig);
       }
       workload_ = scenario->workload;
-      out.models.push_back(best(document, *scenario));
+      if (out.is_beyond_budget)
+        out.models.push_back({scenario->model.name, {}, {}, planner::beyond_text(out.price)});
+      else
+        out.models.push_back(best(document, *scenario));
     }
     return out;
   }
@@ -251,10 +256,13 @@ int compare_verb(Options& o, const Catalogue& catalogue) {
   const bool upgrades = compared.what == Comparison::What::kUpgrades;
   for (const NamedRig& rig : *rigs) {
     progress(compared.rigs.size(), rigs->size());
-    auto one = planner.rig(rig, models, compared.what, *prices);
+    auto one = planner.rig(rig, models, compared, *prices);
     if (!one && upgrades && !compared.rigs.empty()) continue;  // no such part goes with the others
     if (!one) return fail(one.error());
-    compared.rigs.push_back(*std::move(one));
+    if (upgrades && one->is_beyond_budget)
+      ++compared.beyond_budget;
+    else
+      compared.rigs.push_back(*std::move(one));
   }
   progress(rigs->size(), rigs->size());
   planner::rank(compared);

@@ -276,17 +276,19 @@ class SessionLoad : public OfferedLoad {
 
 class TraceLoad : public OfferedLoad {
  public:
-  TraceLoad(std::vector<ServedRequest> requests, std::size_t shortened)
-      : requests_(std::move(requests)), list_(requests_), shortened_(shortened) {}
+  TraceLoad(std::vector<ServedRequest> requests, std::size_t shortened, AllEngines all)
+      : requests_(std::move(requests)), list_(requests_), shortened_(shortened), all_(all) {}
   std::optional<Seconds> next() const override { return list_.next(); }
   ServedRequest take() override { return list_.take(); }
   void ended(std::size_t, Seconds) override {}
   std::size_t shortened() const override { return shortened_; }
+  std::optional<AllEngines> all_engines() const override { return all_; }
 
  private:
   const std::vector<ServedRequest> requests_;
   ListedArrivals list_;
   std::size_t shortened_;
+  AllEngines all_;
 };
 
 // Every so manieth request, which continues the last one of those before it that is among them.
@@ -318,13 +320,16 @@ Result<std::unique_ptr<OfferedLoad>> offer_trace(const Load& load, TokenCount co
   for (ServedRequest& r : requests) r.arrival = r.arrival / load.rate_scale;
   if (load.duration)
     std::erase_if(requests, [&](const ServedRequest& r) { return r.arrival > *load.duration; });
+  const auto cut_of = [context](const std::vector<ServedRequest>& asked) {
+    return std::size_t(std::ranges::count_if(
+        asked, [&](const ServedRequest& r) { return r.prompt + r.output > context; }));
+  };
+  const OfferedLoad::AllEngines all{requests.size(), cut_of(requests)};
   if (engines > 1) requests = of_one_engine(requests, engines);
-  std::size_t shortened = 0;  // of those that are asked
-  for (ServedRequest& r : requests) {
-    shortened += r.prompt + r.output > context ? 1 : 0;
-    cut(r, context);
-  }
-  return std::unique_ptr<OfferedLoad>(std::make_unique<TraceLoad>(std::move(requests), shortened));
+  const std::size_t shortened = cut_of(requests);
+  for (ServedRequest& r : requests) cut(r, context);
+  return std::unique_ptr<OfferedLoad>(
+      std::make_unique<TraceLoad>(std::move(requests), shortened, all));
 }
 
 }  // namespace

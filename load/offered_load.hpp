@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 
 #include "core/base/error.hpp"
 #include "core/base/units.hpp"
@@ -16,6 +17,13 @@ class OfferedLoad : public Arrivals {
  public:
   /// Requests so far that were cut to the context, and sessions that ended because it was full.
   [[nodiscard]] virtual std::size_t shortened() const = 0;
+
+  /// The requests that are asked of all engines, and how many of them are cut.
+  struct AllEngines {
+    std::size_t requests = 0, shortened = 0;
+  };
+  /// Where the requests of the other engines are known; nullopt: they are not drawn.
+  [[nodiscard]] virtual std::optional<AllEngines> all_engines() const { return std::nullopt; }
 };
 
 /// The n-th session that begins is the same for a seed, whatever becomes of the requests: its

@@ -143,7 +143,8 @@ constexpr double kPromptCacheMib = 8192;
 // MiB of RAM that weights, KV and buffers leave for that cache, or that were asked for; nullopt: as
 // much as it takes by default.
 std::optional<int> prompt_cache_limit(const Scenario& s, const Placement& p) {
-  const Bytes left = plan_memory(s, p, s.workload.context).devices.back().free();
+  const MemoryPlan memory = plan_memory(s, p, s.workload.context);
+  const Bytes left = memory.devices.back().free() + memory.ram_cache;
   const double asked =
       s.load && s.scheduler ? std::floor(s.scheduler->ram_cache / 1_MiB) : kPromptCacheMib;
   const double mib = std::max(0.0, std::min(asked, std::floor(left / 1_MiB)));

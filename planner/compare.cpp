@@ -51,9 +51,7 @@ void rank_upgrades(Comparison& c) {
   const auto gains_nothing = [&](const ComparedRig& r) {
     return seconds_of(r) * kGain >= now && (is_enough || !r.qualifies({}));
   };
-  const auto costs_too_much = [&](const ComparedRig& r) {
-    return c.budget && r.price.usd && *r.price.usd > *c.budget;
-  };
+  const auto costs_too_much = [&](const ComparedRig& r) { return is_beyond(c.budget, r.price); };
   const auto is_no_answer = [&](const ComparedRig& r) {
     return gains_nothing(r) || costs_too_much(r);
   };
@@ -138,6 +136,20 @@ bool ComparedRig::qualifies(std::optional<double> budget) const {
   if (budget && (!price.usd || *price.usd > *budget)) return false;
   return std::ranges::all_of(
       models, [](const ComparedModel& m) { return m.best && m.best->unmet.empty(); });
+}
+
+bool is_beyond(const std::optional<double>& budget, const PartsPrice& price) {
+  return budget && price.usd && *price.usd > *budget;
+}
+
+std::string beyond_text(const PartsPrice& price) {
+  return fmt::format("{} USD: more than the budget", text_count(std::llround(*price.usd)));
+}
+
+std::string beyond_text(std::size_t parts, const std::optional<double>& budget) {
+  if (parts == 0 || !budget) return {};
+  return fmt::format("{} {} more than {:.0f} USD: not computed", parts,
+                     parts == 1 ? "part costs" : "parts cost", *budget);
 }
 
 std::optional<double> usual_loss(const ModelSpec& model, const TensorTable& tensors,

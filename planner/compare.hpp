@@ -22,11 +22,19 @@ struct ComparedRig {
   PartsPrice price;             // of the whole machine, of its GPUs, or of the new part
   std::optional<double> watts;  // GPUs and CPU at their limits; nullopt: not known of all
   std::vector<ComparedModel> models;
+  bool is_beyond_budget = false;  // by its price alone: no plan was made
 
   /// True if every model fits, meets the constraints, and the price is within the budget, if there
   /// is one.
   bool qualifies(std::optional<double> budget) const;
 };
+
+/// True if one alone costs more than the budget: nothing with it qualifies.
+bool is_beyond(const std::optional<double>& budget, const PartsPrice& price);
+/// "2,299 USD: more than the budget".
+std::string beyond_text(const PartsPrice& price);
+/// "24 parts cost more than 900 USD: not computed"; empty: none does.
+std::string beyond_text(std::size_t parts, const std::optional<double>& budget);
 
 /// What is compared, and how its prices are to be read.
 struct Comparison {
@@ -34,6 +42,7 @@ struct Comparison {
   What what = What::kGpus;
   std::optional<double> budget;   // USD
   std::vector<ComparedRig> rigs;  // kUpgrades: the first is the rig as it is
+  std::size_t beyond_budget = 0;  // kUpgrades: parts that were left out, since each costs more
 };
 
 /// The loss, in nats, to which machines are held where nothing is stated: that of Q4_K_M, or of the

@@ -43,7 +43,10 @@ class RigsOfLoad {
       auto rig = one(named, document, out, find_way);
       if (!rig && out.upgrades() && !out.rigs.empty()) continue;  // it does not go with the others
       if (!rig) return of_rig(named, rig.error());
-      out.rigs.push_back(*std::move(rig));
+      if (out.upgrades() && rig->is_beyond_budget)
+        ++out.beyond_budget;
+      else
+        out.rigs.push_back(*std::move(rig));
     }
     return out;
   }
@@ -73,11 +76,19 @@ class RigsOfLoad {
     rig.name = named.name;
     rig.price = price_of(named, s.rig, compared_.what, compared_.prices);
     rig.watts = planner::watts_of(s.rig);
+    rig.is_beyond_budget = planner::is_beyond(compared_.budget, rig.price);
+    if (rig.is_beyond_budget) {  // one alone is too much: nothing that is simulated can change it
+      rig.why_not = planner::beyond_text(rig.price);
+      return rig;
+    }
     if (const auto error = find_way(document, s, rig)) {
       if (error->kind != ErrorKind::kDoesNotFit) return *error;
       rig.why_not = error->message;
     }
     if (rig.way && !rig.serves()) rig.why_not = "serves nobody";
+    if (rig.way)
+      if (auto note = note_on_ram(*rig.way->scenario); !note.empty())
+        rig.notes.push_back(std::move(note));
     note_of(s, rig);
     return rig;
   }
@@ -133,12 +144,12 @@ std::optional<Error> find_best(const TomlDocument& document, const Scenario& s,
   auto ways = planner::find_ways(s, search, quality, make, &too_large);
   if (!ways) return ways.error();
   if (ways->empty()) return Error{ErrorKind::kDoesNotFit, "does not fit"};
-  const auto best = std::ranges::max_element(*ways, {}, &ServedWay::most);
-  rig.way = std::move(*best);
-  if (auto done = planner::find_interval(*rig.way, make); !done) return done.error();
-  auto fleet = planner::fleet_for(planner::amount_of(*s.load), *rig.way, make);
-  if (!fleet) return fleet.error();
-  rig.fleet = *std::move(fleet);
+  const double amount = planner::amount_of(*s.load);
+  auto best = planner::best_of(amount, *std::move(ways), make);
+  if (!best) return best.error();
+  if (auto done = planner::add_interval(amount, **best, make); !done) return done.error();
+  rig.way = std::move((*best)->way);
+  rig.fleet = std::move((*best)->fleet);
   return std::nullopt;
 }
 

@@ -6,7 +6,10 @@
 #include <utility>
 
 #include "core/catalogue/find_model.hpp"
+#include "perfmodel/memory.hpp"
+#include "perfmodel/resolve_placement.hpp"
 #include "planner/compare.hpp"
+#include "sim/serving/scenario_ram.hpp"
 #include "sim/serving/simulate_load.hpp"
 
 namespace rigcast::cli {
@@ -58,6 +61,11 @@ planner::MakeServer simulated_server() {
     return planner::ServerForecast{at(MachineSpeed::kForecast), at(MachineSpeed::kSlowest),
                                    at(MachineSpeed::kFastest)};
   };
+}
+
+std::string note_on_ram(const Scenario& s) {
+  const Placement placement = resolve_placement(s);
+  return note_on_ram_limit(s, plan_memory(s, placement, s.workload.context).ram_cache);
 }
 
 planner::LoadSearch load_search(const TomlDocument& document, const Scenario& s,

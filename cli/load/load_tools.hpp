@@ -17,6 +17,10 @@ planner::LoadSearch load_search(const TomlDocument& document, const Scenario& sc
                                 const std::optional<double>& max_loss,
                                 const planner::QualityTable& quality, const Catalogue& catalogue);
 
+/// That RAM has less room for what leaves the cache than the server may take, of the scenario that
+/// is served; empty: it has as much. Requires a server.
+std::string note_on_ram(const Scenario& scenario);
+
 /// Why the number of machines cannot be found for this load; nullopt: it can. Requires a load.
 std::optional<Error> check_amount(const TomlDocument& document, const Load& load);
 /// Refuses constraints of a single request: the SLO says what is wanted of many.

@@ -61,16 +61,18 @@ int plan_for_load(const TomlDocument& document, const Scenario& s,
   const PartsPrice price =
       names_rig ? price_of_rig(s.rig, document.root().table("rig").text_or("name", ""), *prices)
                 : price_of_gpus(s.rig, *prices);
+  std::vector<std::string> notes;
+  if (auto note = note_on_ram(*best.way.scenario); !note.empty()) notes.push_back(std::move(note));
   std::string text;
   if (!program.empty())
     text = planner::text_of(planner::commands_of(best.way)) + "\n";
   else if (output.format == Format::kJson)
-    text = to_json(s, *plan, price);
+    text = to_json(s, *plan, price, notes);
   else if (output.format == Format::kCsv)
     text = planner::to_csv(*plan, price);
   else
-    text =
-        to_text(s, *plan, price, !names_rig, planner::watts_of(s.rig), {wants_colour(output), 100});
+    text = to_text(s, *plan, price, !names_rig, planner::watts_of(s.rig), notes,
+                   {wants_colour(output), 100});
   if (auto error = emit(output, text)) return fail(*error);
   return best.fleet && best.fleet->figures.meets_slo() ? kDone : kAnswerIsNo;
 }

@@ -91,6 +91,8 @@ std::string obstacle(const ServingMeasurement& m, const TomlDocument& given) {
   const int of_server = m.tensor_parallel * m.pipeline_parallel * m.data_parallel;
   if (std::max(1, m.gpus) != of_server * m.copies || (of_server > 1 && has_slots(runtime)))
     return "GPUs that share requests so are not forecast";
+  if (m.expert_parallel > 1 && m.expert_parallel != m.tensor_parallel * m.data_parallel)
+    return "experts that are divided over some of the GPUs are not forecast";
   if (m.copies > 1 && m.concurrency.value_or(m.copies) % m.copies != 0)
     return "servers with unequal shares of the users are not forecast";
   if (m.prompt_tokens < 1 || m.output_tokens < 1) return "lengths are not stated";
@@ -180,6 +182,7 @@ std::string settings_of(const ServingMeasurement& m, const std::string& runtime)
   toml += "[placement]\n";
   if (m.gpu_layers) toml += fmt::format("gpu_layers = {}\n", *m.gpu_layers);
   if (m.pipeline_parallel > 1) toml += fmt::format("pipeline_parallel = {}\n", m.pipeline_parallel);
+  if (m.expert_parallel > 1) toml += "expert_parallel = true\n";
   if (m.data_parallel > 1) toml += fmt::format("data_parallel = {}\n", m.data_parallel);
   return toml;
 }

@@ -51,6 +51,7 @@ ServingMeasurement measurement_of(const FieldRow& r) {
   m.tensor_parallel = r.integer("tp", kMaxGpus).value_or(1);
   m.pipeline_parallel = r.integer("pp", kMaxGpus).value_or(1);
   m.data_parallel = r.integer("dp", kMaxGpus).value_or(1);
+  m.expert_parallel = std::max(1, r.integer("ep", kMaxGpus).value_or(1));
   m.arrival = r.text("arrival");
   m.concurrency = r.integer("concurrency", 1'000'000);
   m.rate = r.number("request_rate", kMaxRate);
@@ -67,6 +68,9 @@ ServingMeasurement measurement_of(const FieldRow& r) {
       freetext::match(freetext::lower(settings), R"(gpu[-_]memory[-_]utilization[ =](0\.\d{1,4}))");
   if (!share.empty()) m.memory_share = std::stod(share[1]);
   m.chunked = freetext::contains(freetext::lower(settings), "--enable_chunked_prefill");
+  // vLLM divides the experts over all GPUs that share a layer.
+  if (m.engine == "vllm" && freetext::contains(settings, "--enable-expert-parallel"))
+    m.expert_parallel = m.tensor_parallel * m.data_parallel;
   m.copies = std::max(1, setting(settings, R"(instances (\d+))").value_or(1));
   m.slots = setting(settings, R"(slots (\d+))");
   m.batch = setting(settings, R"(n_batch (\d+))");

@@ -29,6 +29,7 @@ struct ServingMeasurement {
   std::string id, source, engine, model, quant, gpu, link;
   int gpus = 1;
   int tensor_parallel = 1, pipeline_parallel = 1, data_parallel = 1;
+  int expert_parallel = 1;  // GPUs over which whole experts are divided; 1: each is shared by all
   // "closed", "poisson", "gamma", "constant", "all at once" or "lockstep"; of another word nothing
   // is forecast.
   std::string arrival;

@@ -6,6 +6,9 @@
 #include <cmath>
 #include <tuple>
 
+#include "core/text/unit_text.hpp"
+#include "report/terminal/text_style.hpp"
+
 namespace rigcast::planner {
 namespace {
 
@@ -88,6 +91,20 @@ std::optional<double> maybe_machines(double amount, double on_one) {
   return on_one > 0 ? std::optional(machines_for(amount, on_one)) : std::nullopt;
 }
 
+void set_interval(double amount, const ServedWay& way, Fleet& fleet) {
+  fleet.at_best = maybe_machines(amount, way.at_best());
+  fleet.at_least = maybe_machines(amount, way.at_least());
+  if (fleet.at_least) fleet.at_least = std::max(*fleet.at_least, fleet.machines);
+}
+
+std::string users_text(const Load& load, double amount) {
+  if (load.is_open()) return three_digits(amount) + " requests/s";
+  return text_count(std::llround(amount)) + (amount == 1 ? " user" : " users");
+}
+
+bool meets(const LoadChoice& choice) { return choice.fleet && choice.fleet->figures.meets_slo(); }
+double machines_of(const LoadChoice& choice) { return choice.fleet ? choice.fleet->machines : 0; }
+
 // One server of a use with a mix and a cache. Its GPUs, and how they share layers, are its own.
 Scenario with_choice(const Scenario& server, const Choice& choice) {
   Candidate candidate = candidate_of(server);
@@ -118,19 +135,23 @@ Result<std::optional<Fleet>> fleet_for(double amount, const ServedWay& way,
   if (!server) return server.error();
   const Load load = lasting(*way.scenario->load);
   Fleet fleet;
-  fleet.machines = machines_for(amount, way.most());
-  fleet.at_best = maybe_machines(amount, way.at_best());
-  fleet.at_least = maybe_machines(amount, way.at_least());
+  fleet.by_capacity = machines_for(amount, way.most());
   // By chance, fewer users are not served where more are: then a machine more.
   constexpr int kTrials = 8;
-  for (int i = 0; i < kTrials; ++i, ++fleet.machines) {
+  for (int i = 0; i < kTrials; ++i) {
+    fleet.machines = fleet.by_capacity + i;
     const double share = amount / (fleet.machines * way.servers);
     fleet.share = load.is_open() ? share : std::ceil(share - 1e-9);
     auto figures = server->forecast(with_amount(load, fleet.share));
     if (!figures) return figures.error();
     fleet.figures = *std::move(figures);
+    if (i == 0) fleet.share_by_capacity = fleet.share;
     if (fleet.figures.meets_slo()) break;
+    if (i == 0)
+      fleet.broken_by_chance =
+          fleet.figures.broken.empty() ? "what it can keep up with" : fleet.figures.broken;
   }
+  set_interval(amount, way, fleet);
   return std::optional(std::move(fleet));
 }
 
@@ -164,6 +185,40 @@ Result<std::vector<ServedWay>> find_ways(const Scenario& scenario, const LoadSea
   return ways;
 }
 
+Result<std::optional<LoadChoice>> best_of(double amount, std::vector<ServedWay> ways,
+                                          const MakeServer& make_server) {
+  std::ranges::stable_sort(ways, {}, [](const ServedWay& way) { return -way.most(); });
+  std::optional<LoadChoice> best;
+  for (ServedWay& way : ways) {
+    // At least as many as by what one serves: with those that are found, this one has no fewer.
+    if (best && meets(*best) && machines_for(amount, way.most()) >= machines_of(*best)) continue;
+    if (best && way.most() <= 0) continue;
+    auto fleet = fleet_for(amount, way, make_server);
+    if (!fleet) return fleet.error();
+    LoadChoice choice{std::move(way), *std::move(fleet)};
+    const auto rank = [](const LoadChoice& c) { return std::tuple(!meets(c), machines_of(c)); };
+    if (!best || rank(choice) < rank(*best)) best = std::move(choice);
+  }
+  return best;
+}
+
+Result<bool> add_interval(double amount, LoadChoice& choice, const MakeServer& make_server) {
+  if (auto done = find_interval(choice.way, make_server); !done) return done;
+  if (choice.fleet) set_interval(amount, choice.way, *choice.fleet);
+  return true;
+}
+
+std::string added_text(const ServedWay& way, const Fleet& fleet) {
+  if (!fleet.has_added()) return {};
+  const Load& load = *way.scenario->load;
+  return fmt::format(
+      "{} machines instead of {:.0f}: one{} serves up to {}, but with {}{} {} breaks by chance",
+      text_count(std::llround(fleet.machines)), fleet.by_capacity,
+      fleet.by_capacity > 1 ? " machine" : "", users_text(load, way.most()),
+      users_text(load, fleet.share_by_capacity), way.servers > 1 ? " on each GPU" : "",
+      fleet.broken_by_chance);
+}
+
 Result<LoadPlan> plan_load(const Scenario& scenario, const LoadSearch& search,
                            const QualityTable& quality, const MakeServer& make_server) {
   LoadPlan plan;
@@ -171,18 +226,18 @@ Result<LoadPlan> plan_load(const Scenario& scenario, const LoadSearch& search,
   plan.max_loss = search.max_loss;
   auto ways = find_ways(scenario, search, quality, make_server, &plan.too_large);
   if (!ways) return ways.error();
-  const auto rank = [&](const ServedWay& way) {
-    const double machines = machines_for(plan.amount, way.most());
-    return std::tuple(way.most() <= 0, machines, way.loss.nats, -way.most());
-  };
-  std::ranges::stable_sort(*ways, {}, rank);
   for (ServedWay& way : *ways) {
-    if (plan.choices.size() < kShownChoices)
-      if (auto done = find_interval(way, make_server); !done) return done.error();
     auto fleet = fleet_for(plan.amount, way, make_server);
     if (!fleet) return fleet.error();
     plan.choices.push_back({std::move(way), *std::move(fleet)});
   }
+  // By the machines that it takes, with those that chance adds.
+  std::ranges::stable_sort(plan.choices, {}, [](const LoadChoice& c) {
+    return std::tuple(!c.fleet, !meets(c), machines_of(c), c.way.loss.nats, -c.way.most());
+  });
+  for (std::size_t i = 0; i < std::min(kShownChoices, plan.choices.size()); ++i)
+    if (auto done = add_interval(plan.amount, plan.choices[i], make_server); !done)
+      return done.error();
   return plan;
 }
 

@@ -68,13 +68,14 @@ std::string latency_text(const ServingFigures& f) {
 class PlanScreen : TextScreen {
  public:
   PlanScreen(const Scenario& s, const LoadPlan& plan, const PartsPrice& price, bool gpus_alone,
-             std::optional<double> watts, TextStyle style)
+             std::optional<double> watts, const std::vector<std::string>& notes, TextStyle style)
       : TextScreen(style),
         s_(s),
         plan_(plan),
         price_(price),
         gpus_alone_(gpus_alone),
         watts_(watts),
+        notes_(notes),
         amount_(!s.load->is_open()) {}
 
   std::string text() {
@@ -111,6 +112,7 @@ class PlanScreen : TextScreen {
               fmt::format("one serves {} ({}); more break {}", amount_.with_unit(c.way.most()),
                           amount_.interval(c.way), limit_of(c.way)));
     paragraph("         ", share_text(c));
+    if (fleet.has_added()) paragraph("         ", added_text(c.way, fleet));
     paragraph("         ", cost_text(fleet));
     gap();
   }
@@ -167,6 +169,11 @@ class PlanScreen : TextScreen {
     if (best.fleet)
       if (const std::string cut = shortened_text(best.fleet->figures); !cut.empty())
         paragraph("  note   ", cut);
+    for (const LoadChoice& c : plan_.choices)
+      if (&c != &best && best.fleet && c.fleet && c.fleet->by_capacity < best.fleet->machines &&
+          c.fleet->has_added())
+        paragraph("  note   ", planner::text(c.way) + ": " + added_text(c.way, *c.fleet));
+    for (const std::string& note : notes_) paragraph("  note   ", note);
     for (const std::string& warning : s_.warnings) paragraph("  note   ", warning);
     const char* label = "  next   ";
     for (const std::string& command : commands_of(best.way)) {
@@ -180,6 +187,7 @@ class PlanScreen : TextScreen {
   const PartsPrice& price_;
   const bool gpus_alone_;
   const std::optional<double> watts_;
+  const std::vector<std::string>& notes_;
   const Amount amount_;
 };
 
@@ -218,6 +226,7 @@ class RigTable : TextScreen {
         line("  " + paint_.bold(part));
     }
     paragraph("  serves ", serves_text());
+    for (const RigLoads& model : models_) model_notes(model, is_one ? "" : model.model + ": ");
     for (const std::string& note : notes_) paragraph("  note   ", note);
     return out_;
   }
@@ -226,6 +235,15 @@ class RigTable : TextScreen {
   static std::string loss_text(const RigLoads& model) {
     if (!model.amount || !model.max_loss) return model.model;
     return fmt::format("{}, a loss of at most {:.3f} nats", model.model, *model.max_loss);
+  }
+
+  void model_notes(const RigLoads& model, const std::string& of) {
+    const auto note = [&](const std::string& text) {
+      if (!text.empty()) paragraph("  note   ", printable(of + text));
+    };
+    for (const RigLoad& rig : model.rigs) note(added_text(model, rig));
+    note(beyond_text(model.beyond_budget, model.budget));
+    for (const std::string& text : planner::notes_of(model)) note(text);
   }
 
   std::string serves_text() const {
@@ -288,8 +306,9 @@ class RigTable : TextScreen {
 }  // namespace
 
 std::string to_text(const Scenario& scenario, const LoadPlan& plan, const PartsPrice& price,
-                    bool gpus_alone, std::optional<double> watts, TextStyle style) {
-  return PlanScreen(scenario, plan, price, gpus_alone, watts, style).text();
+                    bool gpus_alone, std::optional<double> watts,
+                    const std::vector<std::string>& notes, TextStyle style) {
+  return PlanScreen(scenario, plan, price, gpus_alone, watts, notes, style).text();
 }
 
 std::string to_text(const std::vector<RigLoads>& models, const std::vector<std::string>& notes,

@@ -1,11 +1,13 @@
 #include "planner/load_plan/rig_loads.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 #include "core/text/unit_text.hpp"
 #include "report/terminal/text_style.hpp"
@@ -87,6 +89,43 @@ bool qualifies(const RigLoads& loads, const RigLoad& rig) {
   if (loads.budget && (!usd || *usd > *loads.budget)) return false;
   if (loads.upgrades() && rig.fleet && rig.fleet->machines > 1) return false;
   return rig.serves() && (!loads.amount || (rig.fleet && rig.fleet->figures.meets_slo()));
+}
+
+std::string added_text(const RigLoads& loads, const RigLoad& rig) {
+  if (!loads.amount || !rig.way || !rig.fleet || !rig.fleet->has_added()) return {};
+  const Fleet& fleet = *rig.fleet;
+  const std::string start = rig.name + ": " + added_text(*rig.way, fleet);
+  // Of an upgraded rig there is one.
+  if (loads.upgrades())
+    return fleet.by_capacity == 1 ? start + ": not counted as serving it alone" : std::string();
+  const RigLoad& first = loads.rigs.front();
+  if (&first == &rig || !rig.price.usd || !first.usd()) return start;
+  const double usd = fleet.by_capacity * *rig.price.usd;
+  if (usd >= *first.usd()) return start;
+  return start + fmt::format("; without, it would be cheaper than {}: {} USD", first.name,
+                             text_count(std::llround(usd)));
+}
+
+std::vector<std::string> notes_of(const RigLoads& loads) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> all;  // note, rigs
+  for (const RigLoad& rig : loads.rigs)
+    for (const std::string& note : rig.notes) {
+      const auto same = std::ranges::find(all, note, [](const auto& one) { return one.first; });
+      if (same == all.end())
+        all.push_back({note, {rig.name}});
+      else
+        same->second.push_back(rig.name);
+    }
+  constexpr std::size_t kNamed = 4;
+  std::vector<std::string> out;
+  for (const auto& [note, rigs] : all) {
+    const std::size_t named = std::min(kNamed, rigs.size());
+    std::string names =
+        fmt::format("{}", fmt::join(rigs.begin(), rigs.begin() + std::ptrdiff_t(named), ", "));
+    if (rigs.size() > named) names += fmt::format(" and {} more", rigs.size() - named);
+    out.push_back(names + ": " + note);
+  }
+  return out;
 }
 
 void rank(RigLoads& loads) {

@@ -16,8 +16,10 @@ struct RigLoad {
   PartsPrice price;             // of one machine, of its GPUs, or of its new part
   std::optional<double> watts;  // GPUs and CPU at their limits; nullopt: not known of all
   std::optional<ServedWay> way;
-  std::string why_not;         // where there is no way, or it serves nothing
-  std::optional<Fleet> fleet;  // where an amount is asked for
+  std::string why_not;               // where there is no way, or it serves nothing
+  std::optional<Fleet> fleet;        // where an amount is asked for
+  bool is_beyond_budget = false;     // by its price alone: nothing was computed
+  std::vector<std::string> notes{};  // on its settings
 
   bool serves() const { return way && way->most() > 0; }
   /// USD of all machines, of one where no amount is asked for.
@@ -34,6 +36,7 @@ struct RigLoads {
   std::optional<double> budget;                     // USD
   std::optional<double> max_loss;                   // nats, of all machines alike
   std::vector<RigLoad> rigs;                        // kUpgrades: the first is the rig as it is
+  std::size_t beyond_budget = 0;  // kUpgrades: parts that were left out, since each costs more
 
   bool upgrades() const { return what == Comparison::What::kUpgrades; }
 };
@@ -48,6 +51,11 @@ std::optional<double> usd_each_of(const RigLoads& loads, const RigLoad& rig);
 void rank(RigLoads& loads);
 /// True if it serves what is asked for within the budget; a rig that is upgraded, alone.
 bool qualifies(const RigLoads& loads, const RigLoad& rig);
+/// Why it takes more machines than by what one serves, or why an upgraded rig that serves enough
+/// does not qualify, and whether that costs it the first place; empty: neither.
+std::string added_text(const RigLoads& loads, const RigLoad& rig);
+/// The notes of all rigs, those that are alike with the names of their rigs before them.
+std::vector<std::string> notes_of(const RigLoads& loads);
 /// The first one and the reason.
 std::string verdict_text(const RigLoads& loads);
 /// "TTFT p95; slots 14 %": what one more breaks, and what it waits for.

@@ -37,6 +37,8 @@ Json fleet_json(const std::optional<Fleet>& fleet) {
   if (!fleet) return {};
   Json out = {{"machines", json_number(fleet->machines)},
               {"interval", Json::array({maybe(fleet->at_best), maybe(fleet->at_least)})},
+              {"machines_by_capacity", json_number(fleet->by_capacity)},
+              {"broken_by_chance", fleet->has_added() ? Json(fleet->broken_by_chance) : Json()},
               {"share_of_server", json_number(fleet->share)},
               {"meets_slo", fleet->figures.meets_slo()}};
   out.update(serving_figures_json(fleet->figures));
@@ -58,7 +60,8 @@ std::string dumped(const Json& json) {
 
 }  // namespace
 
-std::string to_json(const Scenario& s, const LoadPlan& plan, const PartsPrice& price) {
+std::string to_json(const Scenario& s, const LoadPlan& plan, const PartsPrice& price,
+                    const std::vector<std::string>& notes) {
   const bool users = !s.load->is_open();
   const auto choice = [&](const LoadChoice& c) {
     Json out = way_json(c.way);
@@ -78,6 +81,7 @@ std::string to_json(const Scenario& s, const LoadPlan& plan, const PartsPrice& p
                  {"usd_of_machine", maybe(price.usd)},
                  {"too_large", plan.too_large},
                  {"choices", json_list(plan.choices, choice)},
+                 {"notes", notes},
                  {"warnings", s.warnings}});
 }
 
@@ -90,7 +94,10 @@ Json json_of(const RigLoads& loads) {
                 {"unpriced", r.price.unpriced},
                 {"watts", maybe(r.watts)},
                 {"way", r.way ? way_json(*r.way) : Json()},
-                {"why_not", r.why_not}};
+                {"why_not", r.why_not},
+                {"notes", r.notes}};
+    if (const std::string added = added_text(loads, r); !added.empty())
+      out["notes"].push_back(added);
     if (loads.amount) {
       out["fleet"] = fleet_json(r.fleet);
       out["usd"] = r.fleet ? maybe(usd_of(loads, r)) : Json();
@@ -108,6 +115,7 @@ Json json_of(const RigLoads& loads) {
     out["users"] = loads.in_users ? json_number(*loads.amount) : Json();
     out["rate"] = loads.in_users ? Json() : json_number(*loads.amount);
     out["budget_usd"] = maybe(loads.budget);
+    out["beyond_budget"] = loads.beyond_budget;
     out["max_loss_nats"] = maybe(loads.max_loss);
   }
   out["unit"] = loads.in_users ? "users" : "requests/s";

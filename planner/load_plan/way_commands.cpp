@@ -25,8 +25,9 @@ int default_port(const Scenario& s) {
   return s.runtime.id == "sglang" ? 30000 : 8080;
 }
 
-// What lets a program see one GPU of several alike: a variable of CUDA, of HIP, of SYCL's runtime,
-// or of llama.cpp's Vulkan backend.
+// What lets a program see one GPU of several alike: a variable of CUDA, of HIP, of SYCL's runtime
+// (llama.cpp's docs/backend/SYCL.md, "Choose level-zero devices"; numbers are those of sycl-ls), or
+// of llama.cpp's Vulkan backend.
 std::string sees_gpu(const Scenario& s, int gpu) {
   const Backend backend = s.settings.backend;
   if (backend == Backend::kSycl) return fmt::format("ONEAPI_DEVICE_SELECTOR=level_zero:{}", gpu);

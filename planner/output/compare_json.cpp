@@ -30,9 +30,9 @@ Json price_json(const PartsPrice& price) {
   return {{"parts", json_list(price.parts, part)}, {"unpriced", price.unpriced}};
 }
 
-Json model_json(const ComparedModel& m) {
+Json model_json(const ComparedModel& m, bool is_computed) {
   Json out = {{"model", m.model},
-              {"fits", m.best.has_value()},
+              {"fits", is_computed ? Json(m.best.has_value()) : Json()},
               {"max_loss_nats", or_null(m.max_loss)},
               {"plan", Json()},
               {"loss_nats", Json()},
@@ -72,13 +72,13 @@ std::string to_json(const Comparison& c) {
                 {"price", price_json(r.price)},
                 {"watts", or_null(r.watts)},
                 {"qualifies", r.qualifies(c.budget)},
-                {"models", json_list(r.models, model_json)}};
+                {"models", json_list(r.models, [&](const ComparedModel& m) {
+                   return model_json(m, !r.is_beyond_budget);
+                 })}};
   };
-  const Json out = {{"schema", "rigcast.comparison/1"},
-                    {"price_of", name(c.what)},
-                    {"budget_usd", or_null(c.budget)},
-                    {"verdict", verdict_text(c)},
-                    {"ties", ties(c)},
+  const Json out = {{"schema", "rigcast.comparison/1"}, {"price_of", name(c.what)},
+                    {"budget_usd", or_null(c.budget)},  {"beyond_budget", c.beyond_budget},
+                    {"verdict", verdict_text(c)},       {"ties", ties(c)},
                     {"rigs", json_list(c.rigs, rig)}};
   return out.dump(2) + "\n";
 }
@@ -90,7 +90,8 @@ std::string to_csv(const Comparison& c) {
   const auto number = [](const std::optional<double>& x) { return x ? csv_number(*x) : ""; };
   for (const ComparedRig& r : c.rigs)
     for (const ComparedModel& m : r.models) {
-      out += fmt::format("{},{},{},", csv_quote(r.name), csv_quote(m.model), m.best.has_value());
+      const char* fits = r.is_beyond_budget ? "" : m.best ? "true" : "false";
+      out += fmt::format("{},{},{},", csv_quote(r.name), csv_quote(m.model), fits);
       if (m.best) {
         const Report& report = m.best->report;
         const auto& speed = report.tokens_per_s_interval;

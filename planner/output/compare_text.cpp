@@ -91,6 +91,8 @@ class Table : TextScreen {
     for (const std::string& part : wrap_words(printable(verdict_text(c_)), width_ - 2))
       line("  " + paint_.bold(part));
     for (const ComparedRig& r : c_.rigs) prices(r);
+    if (const std::string note = beyond_text(c_.beyond_budget, c_.budget); !note.empty())
+      paragraph("  note   ", note);
     paragraph(
         "  loss   ",
         "nats from the unquantised model; TTFT: of a loaded model; to: the longest context that "

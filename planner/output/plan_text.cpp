@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::size_t kShown = 3;
 constexpr std::size_t kMaxShownOnFront = 11;
+constexpr std::size_t kDeviceWidth = 6;            // of a memory's name, at least: "memory"
 constexpr std::string_view kIndent = "         ";  // the indentation below a plan's label
 
 bool is_fp16(KvTypes types) { return types.k == QuantFormat::kF16 && types.v == QuantFormat::kF16; }
@@ -89,10 +90,15 @@ class Screen : TextScreen {
   }
 
   void memory(const Report& r) {
-    for (const DeviceMemory& d : memory_rows(base_.rig, r.memory)) {
+    const std::vector<DeviceMemory> rows = memory_rows(base_.rig, r.memory);
+    std::size_t width = kDeviceWidth;
+    for (const DeviceMemory& d : rows)
+      width = std::max(width, text_width(device_label(base_.rig, d)));
+    for (const DeviceMemory& d : rows) {
       const bool has_nothing = d.weights.value + d.kv.value <= 0;
       if (d.tier == Tier::kRam && has_nothing) continue;
-      const std::string label = fmt::format("{}{:<6} ", kIndent, device_label(base_.rig, d));
+      const std::string label =
+          std::string(kIndent) + pad_right(device_label(base_.rig, d), width) + " ";
       const bool is_part = base_.rig.unified() && d.tier == Tier::kVram;
       if (has_nothing) {
         line(label + "not used");

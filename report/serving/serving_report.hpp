@@ -53,8 +53,10 @@ struct ServingFigures {
   // cache, or for the next step.
   double sequences_full = 0, cache_full = 0, step_full = 0;
   ServingState state = ServingState::kStable;
-  std::size_t shortened = 0;  // requests cut to the context, and conversations that it ended
+  std::size_t shortened = 0;        // requests cut to the context, and conversations that it ended
+  bool shortened_is_about = false;  // those of one engine, times the engines
 
+  /// Of several engines one's, whose requests are a share of all; counts are those of all.
   struct Cache {
     bool slots = false;       // `mean` and `peak` are shares of the slots, whatever they hold
     TokenCount capacity = 0;  // tokens of requests that are as long as the context

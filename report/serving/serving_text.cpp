@@ -42,7 +42,7 @@ std::string served_text(const ServingReport& s) {
 
 // Of several engines one is simulated: the shares are those of its cache.
 std::string cache_text(const ServingFigures& f, int engines) {
-  const std::string capacity = text_count(f.cache.capacity / engines);
+  const std::string capacity = text_count(f.cache.capacity);
   const char* whose = engines > 1 ? "each engine's " : "";
   std::string text =
       f.cache.slots
@@ -87,9 +87,10 @@ std::string limit_text(const ServingFigures& f) {
 std::string shortened_text(const ServingFigures& f) {
   if (f.shortened == 0) return {};
   return fmt::format(
-      "{} of {} requests were cut to the context, or ended their conversation because it was full: "
-      "a longer --context serves what the load says",
-      text_count(std::int64_t(f.shortened)), text_count(std::int64_t(f.requests)));
+      "{}{} of {} requests were cut to the context, or ended their conversation because it was "
+      "full: a longer --context serves what the load says",
+      f.shortened_is_about ? "about " : "", text_count(std::int64_t(f.shortened)),
+      text_count(std::int64_t(f.requests)));
 }
 
 std::vector<ServingLine> serving_lines(const ServingReport& s, const Slo& slo, int engines) {

@@ -84,7 +84,7 @@ EngineShare share_of_one(Load load, int engines) {
   return {std::move(load), times};
 }
 
-// The figures of all engines, of one's.
+// The figures of all engines, of one's: those of a cache stay one's.
 void multiply(ServingFigures& f, double times, int engines) {
   if (engines == 1) return;
   for (double* figure :
@@ -101,8 +101,7 @@ void multiply(ServingFigures& f, double times, int engines) {
   scale(f.refused);
   scale(f.cache.preemptions);
   scale(f.cache.recomputed_tokens);
-  f.cache.capacity *= engines;
-  f.cache.capacity_without_windows *= engines;
+  f.shortened_is_about = true;
 }
 
 }  // namespace
@@ -186,7 +185,14 @@ Result<ServingFigures> LoadSimulation::figures(const Load& stated, MachineSpeed 
                           .slo = load.slo};
   if (served_ && speed == MachineSpeed::kForecast) served_(served);
   ServingFigures figures = figures_of(served);
-  multiply(figures, share_of_load.times, engines);
+  // Of a trace, the requests of all engines are known.
+  const auto all = (*offered)->all_engines();
+  multiply(figures, all ? double(all->requests) / double(run->load.size()) : share_of_load.times,
+           engines);
+  if (all) {
+    figures.shortened = all->shortened;
+    figures.shortened_is_about = false;
+  }
   return figures;
 }
 

@@ -65,6 +65,32 @@ TEST_CASE("Within a budget the fastest comes first, without one speed for the pr
           1.0001 * r.at("usd").get<double>() * turn_s(r));
 }
 
+TEST_CASE(
+    "What alone costs more than the budget is not computed, and changes nothing of the others",
+    "[cli][compare]") {
+  const auto all = rigs({}), limited = rigs({"--budget", "700"});
+  REQUIRE(limited.size() == all.size());
+  std::size_t within = 0;
+  for (const auto& r : limited) {
+    const auto same = std::ranges::find_if(
+        all, [&](const nlohmann::json& one) { return one.at("rig") == r.at("rig"); });
+    REQUIRE(same != all.end());
+    const auto& model = r.at("models").at(0);
+    if (same->at("usd") <= 700) {
+      ++within;
+      CHECK(r.at("qualifies") == same->at("qualifies"));
+      CHECK(model.at("plan") == same->at("models").at(0).at("plan"));
+      // Times are differences of a clock that goes on from rig to rig: alike but for its rounding.
+      CHECK(turn_s(r) == Approx(turn_s(*same)).epsilon(1e-9));
+    } else {
+      CHECK(model.at("fits").is_null());
+      CHECK(contains(model.at("lack"), " USD: more than the budget"));
+      CHECK(r.at("qualifies") == false);
+    }
+  }
+  CHECK((within > 0 && within < all.size()));
+}
+
 TEST_CASE("One's own price counts, for every card of its kind", "[cli][compare]") {
   for (const auto& r : rigs({"--price", "rtx-3060-12gb=150"})) {
     if (r.at("rig") == "rtx-3060-12gb") CHECK(r.at("usd") == 150);
@@ -248,6 +274,7 @@ TEST_CASE("Parts beyond the budget, and cards that cannot be put in, are not pro
   const Outcome poor =
       run({"compare", "--base", "dual-rtx-3090", "--model", "llama-3.2-1b", "--budget", "1"});
   CHECK(contains(poor.out, "no single part for 1 USD makes it faster"));
+  CHECK(contains(poor.out, " parts cost more than 1 USD: not computed"));
   const Outcome laptop =
       run({"compare", "--base", "laptop-rtx-4060", "--model", "llama-3.2-1b", "--format", "json"});
   INFO(laptop.error);

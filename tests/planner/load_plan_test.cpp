@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/load_plan/load_plan_text.hpp"
 #include "planner/load_plan/rig_loads.hpp"
 #include "planner/load_plan/way_commands.hpp"
 #include "tests/catch.hpp"
@@ -103,8 +104,75 @@ TEST_CASE("Machines are the load over what one serves, and share it evenly", "[l
   const auto chance = fleet_for(500, way, serving([](const Scenario&) { return 35.0; }));
   REQUIRE((chance && *chance));
   CHECK((*chance)->machines == 8);
+  CHECK((*chance)->by_capacity == 7);
+  CHECK((*chance)->share_by_capacity == 36);
+  CHECK((*chance)->share == 32);
+  // As many as the interval allows are no fewer than those of the forecast.
+  CHECK((*chance)->at_best == 5);
+  CHECK((*chance)->at_least == 8);
+  CHECK(added_text(way, **chance) ==
+        "8 machines instead of 7: one machine serves up to 80 users, but with 36 users on each GPU "
+        "TTFT p95 breaks by chance");
+  CHECK(added_text(way, **fleet).empty());
+  // Where no share is met, the machines are those that were simulated.
+  const auto never = fleet_for(500, way, serving([](const Scenario&) { return 1.0; }));
+  REQUIRE((never && *never));
+  CHECK((*never)->machines == 14);
+  CHECK((*never)->share == 18);  // of 28 servers
+  CHECK_FALSE((*never)->figures.meets_slo());
   way.capacity.most = 0;
   CHECK_FALSE(*fleet_for(500, way, server));
+}
+
+TEST_CASE("The best way has the fewest machines, with those that chance adds", "[load_plan]") {
+  const auto way = [](double most, int slots) {
+    Scenario s = with_users(100);
+    s.scheduler->sequences = std::size_t(slots);
+    ServedWay w;
+    w.scenario = std::make_shared<const Scenario>(std::move(s));
+    w.capacity.most = most;
+    return w;
+  };
+  // With 8 slots 120 users were found, of which 100 break a limit.
+  const MakeServer server =
+      serving([](const Scenario& s) { return s.scheduler->sequences == 8 ? 90.0 : 110.0; });
+  const auto best = best_of(100, {way(120, 8), way(110, 16), way(105, 32)}, server);
+  REQUIRE((best && *best));
+  CHECK((*best)->way.scenario->scheduler->sequences == 16);
+  CHECK((*best)->fleet->machines == 1);
+  const auto alone = best_of(100, {way(120, 8)}, server);
+  REQUIRE((alone && *alone));
+  CHECK((*alone)->fleet->machines == 2);
+  const auto none = best_of(100, {way(0, 8)}, server);
+  REQUIRE((none && *none));
+  CHECK_FALSE((*none)->fleet);
+  CHECK_FALSE(*best_of(100, {}, server));
+}
+
+TEST_CASE("A plan's order counts the machines that chance adds", "[load_plan]") {
+  // The mix with the least loss serves 60 users and not 50; the others serve all that they are
+  // found to.
+  std::string first;
+  const MakeServer odd = [&first](std::shared_ptr<const Scenario> s) -> Result<ServerForecast> {
+    if (first.empty()) first = s->quant;
+    const bool is_odd = s->quant == first;
+    const ServeLoad serve = [is_odd](const Load& load) -> Result<ServingFigures> {
+      ServingFigures f;
+      if (load.users > 60 || (is_odd && load.users == 50)) f.broken = "TTFT p95";
+      f.most_of_limit = load.users / 60.0;
+      return f;
+    };
+    return ServerForecast{serve, serve, serve};
+  };
+  const Scenario s = with_users(50);
+  LoadSearch search{full_space(s), {true, true, true}, 0.05, false, {}, {}};
+  const auto plan = plan_load(s, search, quality(), odd);
+  REQUIRE(plan);
+  REQUIRE(plan->choices.size() > 1);
+  CHECK(plan->choices.front().way.scenario->quant != first);
+  CHECK(plan->choices.front().fleet->machines == 1);
+  for (const LoadChoice& c : plan->choices)
+    if (c.way.scenario->quant == first) CHECK(c.fleet->machines == 2);
 }
 
 TEST_CASE("The fewest machines come first, then the least loss", "[load_plan]") {
@@ -201,6 +269,8 @@ TEST_CASE("A copy on each GPU is a server for one GPU each", "[load_plan]") {
      " --port 8081");
   is(slots(amd, {{"runtime.backend", "vulkan"}})[1], "GGML_VK_VISIBLE_DEVICES=1 llama-server ",
      " --port 8081");
+  is(slots("[\"arc-a770-16gb\", \"arc-a770-16gb\"]", {{"runtime.backend", "sycl"}})[1],
+     "ONEAPI_DEVICE_SELECTOR=level_zero:1 llama-server ", " --port 8081");
   // One server has no port of its own, and sees all GPUs.
   ServedWay together;
   together.scenario = std::make_shared<const Scenario>(with_users(40));
@@ -267,4 +337,55 @@ TEST_CASE("Of new parts for a rig the cheapest with which it serves alone comes 
   CHECK(verdict_text(loads).find("no single part for 500 USD") == 0);
   loads.rigs[0] = rig("as it is", std::nullopt, 100);
   CHECK(verdict_text(loads) == "the rig as it is serves 100 users");
+}
+
+TEST_CASE("A part that lost its place by chance says so", "[load_plan]") {
+  const auto rig = [](const char* name, double usd, double most, double by_capacity,
+                      double machines) {
+    RigLoad r;
+    r.name = name;
+    r.price.usd = usd;
+    r.way.emplace();
+    r.way->scenario = std::make_shared<const Scenario>(with_users(100));
+    r.way->capacity.most = most;
+    Fleet& fleet = r.fleet.emplace();
+    fleet.machines = machines;
+    fleet.by_capacity = by_capacity;
+    fleet.share_by_capacity = std::ceil(100 / by_capacity);
+    if (machines > by_capacity) fleet.broken_by_chance = "TTFT p95";
+    return r;
+  };
+  RigLoads loads;
+  loads.amount = 100;
+  loads.rigs = {rig("odd", 600, 120, 1, 2), rig("even", 1000, 105, 1, 1)};
+  rank(loads);
+  REQUIRE(loads.rigs.front().name == "even");  // 1,000 USD against 1,200
+  CHECK(added_text(loads, loads.rigs[0]).empty());
+  const std::string why =
+      "odd: 2 machines instead of 1: one serves up to 120 users, but with 100 users TTFT p95 "
+      "breaks "
+      "by chance";
+  CHECK(added_text(loads, loads.rigs[1]) ==
+        why + "; without, it would be cheaper than even: 600 USD");
+  CHECK(to_text({loads}, {}, {false, 400}).find(why) != std::string::npos);
+  // A dearer one has no place to lose.
+  loads.rigs[1].price.usd = 1500;
+  CHECK(added_text(loads, loads.rigs[1]) == why);
+  loads.what = Comparison::What::kUpgrades;
+  loads.rigs = {rig("as it is", 0, 60, 2, 2), rig("odd", 600, 120, 1, 2),
+                rig("even", 1000, 105, 1, 1)};
+  rank(loads);
+  REQUIRE(loads.rigs[1].name == "even");
+  CHECK(added_text(loads, loads.rigs[2]) == why + ": not counted as serving it alone");
+}
+
+TEST_CASE("Notes that are alike are told once, with their machines", "[load_plan]") {
+  RigLoads loads;
+  loads.rigs.resize(6);
+  for (std::size_t i = 0; i < 6; ++i) {
+    loads.rigs[i].name = std::string(1, char('a' + i));
+    loads.rigs[i].notes = {i == 2 ? "another" : "little RAM"};
+  }
+  CHECK(notes_of(loads) ==
+        std::vector<std::string>{"a, b, d, e and 1 more: little RAM", "c: another"});
 }

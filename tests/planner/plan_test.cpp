@@ -1,6 +1,8 @@
 #include "planner/plan.hpp"
 
+#include <set>
 #include <sstream>
+#include <string>
 
 #include "perfmodel/serial_time.hpp"
 #include "planner/output/plan_text.hpp"
@@ -284,4 +286,32 @@ TEST_CASE("What would hold a model is the smallest way that loses no more than a
   CHECK(place_layers(more));
   more.rig.ram.capacity.value -= 1_GiB;
   CHECK_FALSE(place_layers(more));
+}
+
+TEST_CASE("Names of memories have a column as wide as the longest", "[planner]") {
+  Scenario s = scenario({{"model.name", "llama-3.2-1b"},
+                         {"rig.gpu", "[\"rtx-3090\", \"rtx-3090\"]"},
+                         {"placement.gpu_layers", "99"}});
+  SearchSpace space = full_space(s);
+  space.quants = {"Q8_0"};
+  Plan plan = plan_of(s, {}, &space);
+  REQUIRE(!plan.ranked.empty());
+  plan.ranked.resize(1);
+  auto& devices = plan.ranked.front().report.memory.devices;
+  REQUIRE(devices.size() == 3);
+  devices[0].device = "GPUs 0-1";
+  devices[1].device = "GPUs 10-11";
+  for (DeviceMemory& d : devices) d.weights = d.kv = 1_GiB;
+  std::istringstream text(to_text(s, plan, {false, 100}));
+  std::set<std::size_t> columns;  // at which the figures begin
+  int rows = 0;
+  for (std::string line; std::getline(text, line);)
+    for (const char* name : {"GPUs 0-1 ", "GPUs 10-11 ", "RAM "})
+      if (const auto at = line.find(name); at == 9) {
+        columns.insert(line.find_first_of("0123456789", at + std::string(name).size()));
+        ++rows;
+      }
+  INFO(text.str());
+  CHECK(rows == 3);
+  CHECK(columns == std::set<std::size_t>{9 + 11});
 }

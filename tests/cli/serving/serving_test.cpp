@@ -1,6 +1,7 @@
 // Loads and capacities as users ask for them.
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -197,9 +198,28 @@ TEST_CASE("A comparison for users puts the cheapest first that serves them", "[c
     CHECK(rig["usd_each"].get<double>() == Approx(usd * machines / 150));
   }
   CHECK(all["rigs"][0]["usd"] <= all["rigs"][1]["usd"]);
-  std::vector<std::string> poor = words;
-  poor.insert(poor.end(), {"--budget", "1"});
-  CHECK(run(poor).exit == 1);
+  const auto within = [&](const std::string& usd) {
+    std::vector<std::string> limited = words;
+    limited.insert(limited.end(), {"--budget", usd});
+    return run(limited);
+  };
+  CHECK(within("1").exit == 1);
+  // What is within the budget is what it is without one; of the other nothing is simulated.
+  const double dear = std::max(all["rigs"][0]["usd_of_machine"].get<double>(),
+                               all["rigs"][1]["usd_of_machine"].get<double>());
+  const Json some = Json::parse(within(std::to_string(dear - 1)).out);
+  REQUIRE(some["rigs"].size() == 2);
+  for (const Json& rig : some["rigs"]) {
+    const Json& same = all["rigs"][rig["rig"] == all["rigs"][0]["rig"] ? 0 : 1];
+    if (rig["usd_of_machine"] == dear) {
+      CHECK(rig["way"].is_null());
+      CHECK(contains(rig["why_not"].get<std::string>(), "more than the budget"));
+      continue;
+    }
+    CHECK(rig["way"] == same["way"]);
+    CHECK(rig["fleet"] == same["fleet"]);
+    CHECK(rig["usd"] == same["usd"]);
+  }
 }
 
 TEST_CASE("A comparison for users takes several models and has a row for each", "[cli][serving]") {
@@ -212,6 +232,37 @@ TEST_CASE("A comparison for users takes several models and has a row for each", 
   CHECK(std::ranges::count(o.out, '\n') == 3);
   CHECK(contains(o.out, "Llama 3.2 1B,rtx-3060-12gb,"));
   CHECK(contains(o.out, "Qwen2.5 0.5B,rtx-3060-12gb,"));
+}
+
+TEST_CASE("A cache in RAM that is cut is told by plan, compare and capacity, and limits the server",
+          "[cli][serving]") {
+  const auto text_of = [](const std::string& verb, const std::vector<std::string>& more) {
+    std::vector<std::string> words = {
+        verb,          "--model", "llama-3.2-1b", "--quant", "Q8_0",
+        "--load",      "chat",    "--slots",      "16",      "--ubatch",
+        "512",         "--batch", "2048",         "--ram",   "2xddr4-3200:8GiB",
+        "--ram-cache", "32GiB"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome o = run(words);
+    INFO(o.error);
+    REQUIRE(o.exit == 0);
+    std::string one_line = o.out;
+    std::ranges::replace(one_line, '\n', ' ');
+    return one_line;
+  };
+  const std::string plan = text_of("plan", {"--gpu", "rtx-3060-12gb", "--users", "20"});
+  CHECK(contains(plan, "  note   RAM has room for "));
+  // The command's limit is the one that the note names.
+  const auto at = plan.find("--cache-ram ");
+  REQUIRE(at != std::string::npos);
+  const int mib = std::atoi(plan.c_str() + at + 12);
+  CHECK(mib > 1000);
+  CHECK(contains(plan, "-cram " + std::to_string(mib)));
+  for (const char* verb : {"compare", "capacity"}) {
+    std::vector<std::string> more = {"--gpus", "rtx-3060-12gb"};
+    if (verb == std::string("compare")) more.insert(more.end(), {"--users", "20"});
+    CHECK(contains(text_of(verb, more), "  note   rtx-3060-12gb: RAM has room for "));
+  }
 }
 
 TEST_CASE("plan and compare refuse what they cannot answer", "[cli][serving]") {

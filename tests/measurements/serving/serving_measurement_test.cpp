@@ -94,6 +94,16 @@ TEST_CASE("A run that is not forecast says why", "[serving]") {
       (run->scenario->placement.groups.pipeline == 2 && run->scenario->placement.groups.data == 2));
   groups.pipeline_parallel = 4;
   CHECK_FALSE(resolve_serving(groups, resolver));
+  // Whole experts: all GPUs that share a layer, or none.
+  ServingMeasurement experts = one(start + "vllm,Qwen3-30B-A3B,bf16,RTX 3090,4,4,closed,4" + end);
+  CHECK_FALSE(resolve_serving(experts, resolver)->scenario->placement.groups.whole_experts);
+  experts.expert_parallel = 4;
+  CHECK(resolve_serving(experts, resolver)->scenario->placement.groups.whole_experts);
+  experts.expert_parallel = 2;
+  CHECK_FALSE(resolve_serving(experts, resolver));
+  CHECK(one(start + "vllm,Qwen3-30B-A3B,bf16,RTX 3090,4,4,closed,4,,512,256,synthetic,,100,,,,,,"
+                    "vllm serve a/b --enable-expert-parallel,")
+            .expert_parallel == 4);
   CHECK(refusal(start + "llama.cpp,Qwen3-4B,gguf-q4_k_m,RTX 3090,1,1,closed,4" + end) ==
         "the number of slots is not stated");
   CHECK(refusal(start + "vllm,Qwen3-4B,bf16,RTX 3090,1,1,closed,4" + end).empty());

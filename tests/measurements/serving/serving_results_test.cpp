@@ -1,6 +1,8 @@
 // What benchmarks of servers write: files with the keys of each program, and invented figures.
 #include "measurements/serving/serving_results.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "measurements/serving/measured_lengths.hpp"

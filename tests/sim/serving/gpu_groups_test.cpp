@@ -1,6 +1,9 @@
 // Loads on servers whose GPUs are stages of a pipeline, or several engines.
 #include <cmath>
+#include <fstream>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "load/offered_load.hpp"
 #include "perfmodel/memory.hpp"
@@ -10,6 +13,7 @@
 #include "sim/serving/simulate_load.hpp"
 #include "sim/simulate.hpp"
 #include "tests/catch.hpp"
+#include "tests/folder.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 #include "tests/sim/serving/load_fixture.hpp"
 
@@ -87,17 +91,37 @@ TEST_CASE("A user of a pipeline has the speed of a single request", "[serving][g
 
 TEST_CASE("The pieces of a single prompt follow one another through the stages",
           "[serving][groups]") {
-  const Settings prompt = {{"placement.pipeline_parallel", "2"},
-                           {"workload.context", "32768"},
-                           {"workload.prompt_tokens", "16384"},
-                           {"workload.output_tokens", "16"}};
-  const auto ttft = [](const Scenario& s) {
-    return sim::simulate(std::make_shared<const Scenario>(s), {}).resident->total().value;
+  // Prompts of n pieces of 2,048 tokens, each of which takes g longer than the one before it.
+  const auto ttft = [](int gpus, int pieces) {
+    const Settings prompt = on(gpus, {{"placement.pipeline_parallel", std::to_string(gpus)},
+                                      {"workload.context", "16384"},
+                                      {"workload.prompt_tokens", std::to_string(2048 * pieces)},
+                                      {"workload.output_tokens", "16"}});
+    const auto s = std::make_shared<const Scenario>(scenario(prompt));
+    return std::pair{sim::simulate(s, {}).resident->total().value,
+                     figures_of(with(prompt, {{"load.users", "1"}})).ttft.p50};
   };
-  const double alone = ttft(scenario(on(2, prompt)));
-  const double one = figures_of(with(on(2, prompt), {{"load.users", "1"}})).ttft.p50;
-  // Both have eight pieces in nine times half of a piece's time.
-  CHECK(alone == Approx(one).epsilon(0.03));
+  const auto [alone_1, load_1] = ttft(1, 1);
+  const auto [alone_2, load_2] = ttft(1, 2);
+  const auto [alone_3, load_3] = ttft(1, 3);
+  const auto [staged_alone_1, staged_load_1] = ttft(2, 1);
+  const auto [staged_alone_2, staged_load_2] = ttft(2, 2);
+  const auto [staged_alone_3, staged_load_3] = ttft(2, 3);
+  constexpr double kRounding = 1e-9;  // s
+  const auto growth = [](double a, double b, double c) { return a - 2 * b + c; };
+  const double g = growth(load_1, load_2, load_3);
+  CHECK(g > 0.01);
+  CHECK(growth(alone_1, alone_2, alone_3) == Approx(g).margin(kRounding));
+  // Two stages with half of the layers each compute one piece while the next one follows.
+  CHECK(growth(staged_load_1, staged_load_2, staged_load_3) == Approx(g / 2).margin(kRounding));
+  CHECK(growth(staged_alone_1, staged_alone_2, staged_alone_3) == Approx(g / 2).margin(kRounding));
+  // A server reads requests, and a program makes tokens of a prompt, whatever computes them.
+  CHECK(staged_load_1 - staged_alone_1 == Approx(load_1 - alone_1).margin(kRounding));
+  // A single request's pieces are taken to be alike: what is left for one stage when the other has
+  // none is half of the mean piece, and not of the last or the first, which differ from it by
+  // (n - 1) g / 2.
+  const double beside = load_3 - alone_3;
+  CHECK(std::fabs(staged_load_3 - staged_alone_3 - beside) <= 2 * g / 4 + kRounding);
 }
 
 TEST_CASE("GPUs with whole experts wait for the fullest", "[serving][groups]") {
@@ -122,7 +146,8 @@ TEST_CASE("Two engines serve twice what one does", "[serving][groups]") {
   CHECK(two.output_tokens_per_s == Approx(2 * one.output_tokens_per_s).epsilon(1e-9));
   CHECK(two.running == Approx(2 * one.running).epsilon(1e-9));
   CHECK(two.requests == 2 * one.requests);
-  CHECK(two.cache.capacity == 2 * one.cache.capacity);
+  CHECK(two.cache.capacity == one.cache.capacity);  // of each, as are shares of it
+  CHECK(two.cache.mean == one.cache.mean);
   CHECK(two.ttft.p50 == one.ttft.p50);
   CHECK(two.e2e.p99 == one.e2e.p99);
   CHECK(two.busy == one.busy);
@@ -144,7 +169,31 @@ TEST_CASE("The cache of which shares are told is one engine's", "[serving][group
     return std::string();
   };
   CHECK(cache(1).ends_with("9 % at most, of 90,656 tokens"));
-  CHECK(cache(2).ends_with("9 % at most, of each engine's 45,328 tokens"));
+  CHECK(cache(2).ends_with("9 % at most, of each engine's 90,656 tokens"));
+}
+
+TEST_CASE("Cut requests of several engines are counted, or an estimate that says so",
+          "[serving][groups]") {
+  const test::Folder folder;
+  std::ofstream file(folder / "seven.csv");
+  file << "arrival_s,input_tokens,output_tokens\n";
+  for (const char* line :
+       {"0,300,10", "1,9000,10", "2,100,10", "3,9000,10", "4,100,10", "5,9000,9", "6,200,10"})
+    file << line << "\n";
+  file.close();
+  const std::string trace = "\"" + (folder / "seven.csv") + "\"";
+  const Settings seven = {{"load.trace", trace}, {"workload.context", "4096"}};
+  const ServingFigures all = figures_of(with(on(2, {{"placement.data_parallel", "2"}}), seven));
+  // None of the requests that the first engine gets are cut, all that the other one gets.
+  CHECK(all.requests == 7);
+  CHECK(all.shortened == 3);
+  CHECK_FALSE(all.shortened_is_about);
+  CHECK(shortened_text(all).starts_with("3 of 7 requests were cut"));
+  CHECK(figures_of(with(on(1, {}), seven)).shortened == 3);
+  const ServingFigures drawn = figures_of(
+      on(2, {{"load.rate", "3"}, {"load.turns", "40"}, {"placement.data_parallel", "2"}}));
+  REQUIRE(drawn.shortened > 0);
+  CHECK(shortened_text(drawn).starts_with("about "));
 }
 
 TEST_CASE("Groups of GPUs are named by those in them", "[serving][groups]") {
