@@ -130,10 +130,11 @@ TEST_CASE("Any bytes end in a response or a closed connection, and others are se
 
 TEST_CASE("64 slow clients do not keep an honest one waiting, and are dropped", "[serve]") {
   constexpr std::size_t kSlow = 64;
+  constexpr auto kTime = 4000ms;  // that the server gives a slow client
   HttpOptions options;
-  options.request_time = 1500ms;
-  options.write_time = 1500ms;
-  options.idle_time = 1500ms;  // of streams that went into the sockets whole
+  options.request_time = kTime;
+  options.write_time = kTime;
+  options.idle_time = kTime;  // of streams that went into the sockets whole
   options.max_unsent_bytes = 64 << 10;
   const EchoServer server({.running = 64}, options);
   std::vector<std::unique_ptr<HttpClient>> slow;
@@ -150,7 +151,7 @@ TEST_CASE("64 slow clients do not keep an honest one waiting, and are dropped", 
     if (i % 4 != 3) slow[i]->send(parts[i % 4]);
   const auto begin = std::chrono::steady_clock::now();
   double longest_s = 0;
-  for (int round = 0; std::chrono::steady_clock::now() - begin < 2500ms; ++round) {
+  for (int round = 0; std::chrono::steady_clock::now() - begin < kTime + 1s; ++round) {
     for (std::size_t i = 0; i < kSlow; ++i)
       if (i % 4 != 3) slow[i]->send("x");
     const auto asked = std::chrono::steady_clock::now();
@@ -160,7 +161,8 @@ TEST_CASE("64 slow clients do not keep an honest one waiting, and are dropped", 
     std::this_thread::sleep_for(20ms);
   }
   CAPTURE(longest_s);
-  CHECK(longest_s < 1.0);
+  // It waits for none of them, be the machine as busy as it may.
+  CHECK(longest_s < 0.5 * std::chrono::duration<double>(kTime).count());
   // None of the slow ones is connected any more, but for the one that asks.
   CHECK(soon([&] {
     return server.ask(get("/metrics")).body.find("rigcast_http_connections 1\n") !=
