@@ -7,6 +7,7 @@
 #include "engine/backends/cuda/batch/step_rows.hpp"
 #include "engine/backends/cuda/make_cuda_executor.hpp"
 #include "tests/catch.hpp"
+#include "tests/cuda/executor/placements.hpp"
 #include "tests/cuda/executor/whole_models.hpp"
 #include "tests/engine/executor_fixture.hpp"
 
@@ -119,6 +120,28 @@ TEST_CASE("Sequences of a batch have the reference's logits", "[cuda][gpu][batch
   check_against_reference({.experts = 8}, {"MXFP4_MOE"});
   check_against_reference({.architecture = "qwen2", .qkv_bias = true}, kMixes);
   check_against_reference({.architecture = "qwen3", .qk_norm = true}, kMixes);
+}
+
+TEST_CASE("Sequences of a batch whose experts the host computes have the reference's logits",
+          "[cuda][gpu][batch]") {
+  const TinyTraits traits{.layers = 2, .experts = 8};
+  check_against_reference(traits, {"F16", "Q4_K_M"},
+                          shared_by(with_host_experts(split(traits, 3), 2)));
+  check_against_reference(traits, {"Q4_K_M"}, shared_by(with_host_experts(split(traits, 3), 1)));
+}
+
+TEST_CASE("A batch is refused where the host computes whole layers, or keeps the cache",
+          "[cuda][gpu][batch]") {
+  const TinyTraits traits{.mix = "Q4_K_M", .layers = 3};
+  const TinyModel tiny = model_of(traits);
+  const auto model = std::make_shared<const Model>(tiny.model);
+  for (const Placement& placement :
+       {split(traits, 2), split(traits, 3), with_host_cache(split(traits, 4)),
+        with_host_decode(split(traits, 4))}) {
+    const auto made = make_cuda_batch_executor(model, shared_by(placement), {.blocks = 8});
+    REQUIRE(!made);
+    CHECK(made.error().text().find("several sequences") != std::string::npos);
+  }
 }
 
 TEST_CASE("Graphs of a batch give the bits of its kernels one by one", "[cuda][gpu][batch]") {

@@ -1,6 +1,7 @@
 #include "engine/backends/cuda/forward/sequence_step.cuh"
 
 #include <algorithm>
+#include <optional>
 
 #include "engine/backends/cuda/forward/batch_experts.cuh"
 #include "engine/backends/cuda/forward/batch_products.cuh"
@@ -13,6 +14,10 @@
 
 namespace rigcast::engine::cuda {
 namespace {
+
+// Experts of so few rows are computed row by row: the groups of a grouped product would hold one
+// token each.
+constexpr int kFewExpertRows = 4;
 
 // batch.x = the attention output of single rows, as many at a time as there is room for partials.
 void attend_singles(const ForwardContext& f, const SequenceRows& step, int kept, int layer) {
@@ -58,6 +63,8 @@ void queue_experts_of(State& s, const SequenceRows& step, int layer) {
   const ForwardContext f = s.forward();
   if (s.on_host().computes_experts(layer))
     s.host->compute_experts(layer, {f.hidden_row(0), 0, step.rows});
+  else if (step.rows <= kFewExpertRows)
+    for (int row = 0; row < step.rows; ++row) queue_experts(f, f.layer(layer), row);
   else
     queue_batch_experts(f, nullptr, layer, step.rows);
 }
@@ -78,10 +85,25 @@ void queue_layer(State& s, const SequenceRows& step, int layer, StageListener* s
   }
 }
 
-// logits[rows][vocabulary] of the normed rows at batch.x, by the head's quantized weights.
-void multiply_head(const ForwardContext& f, int rows, float* logits) {
-  const SmallBatchJob job{f.model.gpu.head, logits};
-  small_batch_gemm({&job, 1}, {f.buffers.batch.x, rows}, {f.spec().vocabulary}, f.stream);
+// How the logits of several rows are computed together; nullopt: row by row.
+std::optional<ValueType> head_input(const ForwardContext& f) {
+  const QuantFormat format = f.model.gpu.head.format;
+  if (format == QuantFormat::kBF16) return ValueType::kBF16;
+  if (format == QuantFormat::kF16) return ValueType::kF16;
+  if (has_small_batch_gemm() && supports_small_batch_gemm(format)) return ValueType::kF16;
+  return std::nullopt;
+}
+
+// logits[rows][vocabulary] of the normed rows at batch.x, which are of type `in`.
+void multiply_head(const ForwardContext& f, ValueType in, int rows, float* logits) {
+  const DeviceMatrix& w = f.model.gpu.head;
+  const int vocabulary = int(f.spec().vocabulary);
+  if (supports_small_batch_gemm(w.format)) {
+    const SmallBatchJob job{w, logits};
+    return small_batch_gemm({&job, 1}, {f.buffers.batch.x, rows}, {vocabulary}, f.stream);
+  }
+  f.matmul.multiply({vocabulary, f.hidden(), rows},
+                    {w.soa, f.buffers.batch.x, in, logits, ValueType::kF32, false});
 }
 
 // Logits of one row of hidden states by the token's kernels, which take weights of any format.
@@ -104,21 +126,20 @@ void queue_sequences(State& s, const SequenceRows& step, StageListener* stages) 
 }
 
 int queue_sequence_heads(const ForwardContext& f, const SequenceRows& step, float* logits) {
-  const bool together =
-      has_small_batch_gemm() && supports_small_batch_gemm(f.model.gpu.head.format);
+  const std::optional<ValueType> together = head_input(f);
   int rows = 0;
   const auto add = [&](int first, int count) {
     for (int row = first; !together && row < first + count; ++row)
       row_head(f, row, logits + (rows + row - first) * f.spec().vocabulary);
     if (together)
       norm_rows(f, first, count, f.model.gpu.final_norm,
-                {f.buffers.batch.x + std::int64_t(rows) * f.hidden(), ValueType::kF16, f.hidden()});
+                {f.buffers.batch.x + std::int64_t(rows) * f.hidden(), *together, f.hidden()});
     rows += count;
   };
   if (step.singles > 0) add(0, step.singles);
   for (const PromptChunk& chunk : step.chunks)
     if (chunk.wants_logits) add(chunk.first_row + chunk.rows - 1, 1);
-  if (together && rows > 0) multiply_head(f, rows, logits);
+  if (together && rows > 0) multiply_head(f, *together, rows, logits);
   return rows;
 }
 
