@@ -44,6 +44,7 @@ struct Options {
   std::string folder;
   Format format = Format::kText;
   int jobs = 0;
+  bool errors_only = false;
 };
 
 struct Profiles {
@@ -212,6 +213,22 @@ int fit_kept_runs(const Options& options, const Catalogue& catalogue) {
   return kDone;
 }
 
+// `--errors-only`: figures stay those that the catalogue has.
+Result<calibration::ServerFit> fitted_loads(const Options& options, const RuntimeProfile& base,
+                                            const Catalogue& catalogue,
+                                            std::vector<ResolvedServing> runs) {
+  if (!options.errors_only)
+    return fit_server(base, std::move(runs), cores_of(options), show_progress);
+  const auto file = catalogue.runtime_file(base.id);
+  if (!file) return file.error();
+  if (!fs::exists(file->parent_path() / "fitted" / file->filename()))
+    return bad_input(fmt::format("{} has no fit whose errors could be told", base.name),
+                     "without --errors-only it is fitted");
+  const auto fitted = load_runtime_profile(*file);
+  if (!fitted) return fitted.error();
+  return judge_server_fit(base, *fitted, std::move(runs), cores_of(options), show_progress);
+}
+
 // Loads of servers that share a pool of blocks.
 int fit_loads(const Options& options, const Catalogue& catalogue) {
   const auto measured = read_serving_measurements(options.against);
@@ -232,7 +249,7 @@ int fit_loads(const Options& options, const Catalogue& catalogue) {
   const fs::path folder =
       options.folder.empty() ? catalogue.root() / "runtimes" / "fitted" : fs::path(options.folder);
   if (auto error = make_folder(folder)) return fail(*error);
-  const auto fit = fit_server(profiles->base, std::move(runs), cores_of(options), show_progress);
+  const auto fit = fitted_loads(options, profiles->base, catalogue, std::move(runs));
   if (!fit) return fail(fit.error());
   const std::string from = fs::path(options.against).filename().string();
   if (auto error =
@@ -258,6 +275,9 @@ int calibrate_verb(const Options& options, const Catalogue& catalogue) {
                           "or --runs, for runs of the engine, or --own, for other runs of one's "
                           "own machine"));
   if (is_table_of_loads(options.against)) return fit_loads(options, catalogue);
+  if (options.errors_only)
+    return fail(bad_input("--errors-only takes a table of loads of servers",
+                          "such as runtimes/measurements/serving/serving.csv"));
   const auto measured = read_measurements(options.against);
   if (!measured) return fail(measured.error());
   const auto profiles = load_profiles(options.runtime, catalogue);
@@ -330,6 +350,12 @@ void add_calibrate(CLI::App& app, const OpenCatalogue& open, Run& run) {
           ->excludes("--runs")
           ->excludes("--runtime")
           ->excludes("--jobs");
+  verb->add_flag("--errors-only", options->errors_only,
+                 "of loads of servers: no fit; what the installed one is worth with forecasts of "
+                 "today")
+      ->needs("--against")
+      ->excludes("--runs")
+      ->excludes(own);
   verb->add_option("--rig", options->own.rig,
                    "that rig: of the catalogue, or a rig file [the rig \"this\" of one's own]")
       ->type_name("RIG")
@@ -341,6 +367,8 @@ void add_calibrate(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "Examples\n"
       "  rigcast calibrate --against runtimes/measurements/benchmarks.csv\n"
       "  rigcast calibrate --against runtimes/measurements/serving/serving.csv --runtime vllm\n"
+      "  rigcast calibrate --against runtimes/measurements/serving/serving.csv --runtime vllm \\\n"
+      "    --errors-only\n"
       "  rigcast calibrate --against my-runs.jsonl -o my-fit --format json\n"
       "  llama-bench -m model.gguf -o jsonl > my-runs.jsonl\n"
       "  rigcast calibrate --own my-runs.jsonl --rig my-rig.toml\n"

@@ -46,6 +46,13 @@ RuntimeProfile with_values(const RuntimeProfile& profile, const std::vector<Para
   return p;
 }
 
+std::vector<double> logs_of(RuntimeProfile profile, const std::vector<Parameter>& parameters) {
+  std::vector<double> logs;
+  for (const Parameter& p : parameters)
+    logs.push_back(std::log(std::clamp(*p.in(profile), p.least, p.most)));
+  return logs;
+}
+
 // At most so many runs of each chip, evenly among all that it has: chips count equally, and more of
 // one cost minutes and tell little.
 std::vector<ResolvedServing> sample_of(const std::vector<ResolvedServing>& runs) {
@@ -106,13 +113,15 @@ ceres::CostFunction* numeric(Cost cost, std::size_t parameters) {
 
 class ServerFitter {
  public:
-  ServerFitter(const RuntimeProfile& profile, std::vector<ResolvedServing> runs, int jobs)
+  // `fitted`: where steps begin; null: at what is likely.
+  ServerFitter(const RuntimeProfile& profile, const RuntimeProfile* fitted,
+               std::vector<ResolvedServing> runs, int jobs)
       : profile_(profile),
         all_(std::move(runs)),
         runs_(sample_of(all_)),
         parameters_(server_parameters(profile, chips_of(runs_))),
         jobs_(jobs),
-        logs_(likely(parameters_)) {
+        logs_(fitted ? logs_of(*fitted, parameters_) : likely(parameters_)) {
     set_rows(errors_of_all(runs_, profile_at(logs_), kRequests, jobs_));
   }
 
@@ -143,6 +152,20 @@ class ServerFitter {
     set_errors(errors_of_all(runs_, profile_at(logs_), kRequests, jobs_));
     differentiate();
     return true;
+  }
+
+  void differentiate() {
+    for (Row& row : rows_) row.by.assign(parameters_.size(), 0);
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      std::vector<double> at = logs_;
+      const bool at_end = at[i] + kStep > std::log(parameters_[i].most);
+      const double step = at_end ? -kStep : kStep;
+      at[i] += step;
+      const auto moved = errors_of_some(parameters_[i].chip, profile_at(at));
+      for (Row& row : rows_)
+        if (const auto& error = moved[row.run].of[std::size_t(row.figure)])
+          row.by[i] = (*error - row.error) / step;
+    }
   }
 
   ServerFit result(const std::function<void(const std::string&)>& progress) {
@@ -203,20 +226,6 @@ class ServerFitter {
     for (std::size_t i = 0; i < runs_.size(); ++i)
       if (runs_[i].chip == chip) out[i] = errors[next++];
     return out;
-  }
-
-  void differentiate() {
-    for (Row& row : rows_) row.by.assign(parameters_.size(), 0);
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      std::vector<double> at = logs_;
-      const bool at_end = at[i] + kStep > std::log(parameters_[i].most);
-      const double step = at_end ? -kStep : kStep;
-      at[i] += step;
-      const auto moved = errors_of_some(parameters_[i].chip, profile_at(at));
-      for (Row& row : rows_)
-        if (const auto& error = moved[row.run].of[std::size_t(row.figure)])
-          row.by[i] = (*error - row.error) / step;
-    }
   }
 
   // The step to the solution of the linearised problem without a chip's rows; empty: there is none.
@@ -293,9 +302,17 @@ class ServerFitter {
 
 Result<ServerFit> fit_server(const RuntimeProfile& profile, std::vector<ResolvedServing> runs,
                              int jobs, const std::function<void(const std::string&)>& progress) {
-  ServerFitter fitter(profile, distinct_loads(std::move(runs)), jobs);
+  ServerFitter fitter(profile, nullptr, distinct_loads(std::move(runs)), jobs);
   if (!fitter.solve(progress))
     return Error{ErrorKind::kMachine, "the fit found no solution", "are the figures plausible?"};
+  return fitter.result(progress);
+}
+
+ServerFit judge_server_fit(const RuntimeProfile& profile, const RuntimeProfile& fitted,
+                           std::vector<ResolvedServing> runs, int jobs,
+                           const std::function<void(const std::string&)>& progress) {
+  ServerFitter fitter(profile, &fitted, distinct_loads(std::move(runs)), jobs);
+  fitter.differentiate();
   return fitter.result(progress);
 }
 

@@ -32,4 +32,11 @@ struct ServerFit {
 Result<ServerFit> fit_server(const RuntimeProfile& profile, std::vector<ResolvedServing> runs,
                              int jobs, const std::function<void(const std::string&)>& progress);
 
+/// What an earlier fit is worth, for when forecasts or runs have changed since: figures stay those
+/// of `fitted`, errors and derivatives are computed anew, as if its steps had ended there.
+/// `profile`: without fitted figures; its own are likely where a chip is left out.
+ServerFit judge_server_fit(const RuntimeProfile& profile, const RuntimeProfile& fitted,
+                           std::vector<ResolvedServing> runs, int jobs,
+                           const std::function<void(const std::string&)>& progress);
+
 }  // namespace rigcast::calibration

@@ -97,6 +97,25 @@ TEST_CASE("A fit on a machine's loads forecasts them, and those of chips that it
   CHECK(to_text(*fit).find("tpot_p50_s") != std::string::npos);
 }
 
+TEST_CASE("What a fit is worth is told without another fit", "[calibration]") {
+  RuntimeProfile truth = vllm();
+  truth.gpu.at("default").read.value = 0.7;
+  truth.gpu.at("default").kv_read.value = kv_read_beside(vllm(), 0.7);
+  truth.server->step.value = Seconds{2e-3};
+  const auto runs = measured(truth);
+  const ServerFit same = judge_server_fit(vllm(), truth, runs, 2, [](const std::string&) {});
+  const ServerFit other = judge_server_fit(vllm(), vllm(), runs, 2, [](const std::string&) {});
+  // 1,000 requests in place of 300, all alike.
+  CHECK(mean_error(same, &FittedLoad::fitted) < 0.01);
+  CHECK(mean_error(other, &FittedLoad::fitted) > 0.2);
+  for (std::size_t i = 0; i < same.parameters.size(); ++i)
+    if (same.parameters[i].path == "gpu.default.read") {
+      CHECK(same.values[i] == Approx(0.7));
+      CHECK(other.values[i] == Approx(vllm().gpu.at("default").read.value));
+      CHECK(same.rows[i] > 0);
+    }
+}
+
 TEST_CASE("Of loads that differ in their intensity alone, three are fitted", "[calibration]") {
   NameResolver resolver{catalogue()};
   std::vector<ResolvedServing> runs;
