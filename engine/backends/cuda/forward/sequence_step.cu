@@ -1,7 +1,6 @@
 #include "engine/backends/cuda/forward/sequence_step.cuh"
 
 #include <algorithm>
-#include <optional>
 
 #include "engine/backends/cuda/forward/batch_experts.cuh"
 #include "engine/backends/cuda/forward/batch_products.cuh"
@@ -85,17 +84,16 @@ void queue_layer(State& s, const SequenceRows& step, int layer, StageListener* s
   }
 }
 
-// How the logits of several rows are computed together; nullopt: row by row.
-std::optional<ValueType> head_input(const ForwardContext& f) {
+// True if the logits of several rows are one product. Activations are F16 in it: for weights in
+// BF16, which need as much range, and in F32, logits are computed row by row.
+bool multiplies_head(const ForwardContext& f) {
   const QuantFormat format = f.model.gpu.head.format;
-  if (format == QuantFormat::kBF16) return ValueType::kBF16;
-  if (format == QuantFormat::kF16) return ValueType::kF16;
-  if (has_small_batch_gemm() && supports_small_batch_gemm(format)) return ValueType::kF16;
-  return std::nullopt;
+  return format == QuantFormat::kF16 ||
+         (has_small_batch_gemm() && supports_small_batch_gemm(format));
 }
 
-// logits[rows][vocabulary] of the normed rows at batch.x, which are of type `in`.
-void multiply_head(const ForwardContext& f, ValueType in, int rows, float* logits) {
+// logits[rows][vocabulary] of the normed rows at batch.x
+void multiply_head(const ForwardContext& f, int rows, float* logits) {
   const DeviceMatrix& w = f.model.gpu.head;
   const int vocabulary = int(f.spec().vocabulary);
   if (supports_small_batch_gemm(w.format)) {
@@ -103,7 +101,7 @@ void multiply_head(const ForwardContext& f, ValueType in, int rows, float* logit
     return small_batch_gemm({&job, 1}, {f.buffers.batch.x, rows}, {vocabulary}, f.stream);
   }
   f.matmul.multiply({vocabulary, f.hidden(), rows},
-                    {w.soa, f.buffers.batch.x, in, logits, ValueType::kF32, false});
+                    {w.soa, f.buffers.batch.x, ValueType::kF16, logits, ValueType::kF32, false});
 }
 
 // Logits of one row of hidden states by the token's kernels, which take weights of any format.
@@ -126,20 +124,20 @@ void queue_sequences(State& s, const SequenceRows& step, StageListener* stages) 
 }
 
 int queue_sequence_heads(const ForwardContext& f, const SequenceRows& step, float* logits) {
-  const std::optional<ValueType> together = head_input(f);
+  const bool together = multiplies_head(f);
   int rows = 0;
   const auto add = [&](int first, int count) {
     for (int row = first; !together && row < first + count; ++row)
       row_head(f, row, logits + (rows + row - first) * f.spec().vocabulary);
     if (together)
       norm_rows(f, first, count, f.model.gpu.final_norm,
-                {f.buffers.batch.x + std::int64_t(rows) * f.hidden(), *together, f.hidden()});
+                {f.buffers.batch.x + std::int64_t(rows) * f.hidden(), ValueType::kF16, f.hidden()});
     rows += count;
   };
   if (step.singles > 0) add(0, step.singles);
   for (const PromptChunk& chunk : step.chunks)
     if (chunk.wants_logits) add(chunk.first_row + chunk.rows - 1, 1);
-  if (together && rows > 0) multiply_head(f, *together, rows, logits);
+  if (together && rows > 0) multiply_head(f, rows, logits);
   return rows;
 }
 
