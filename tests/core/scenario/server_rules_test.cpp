@@ -55,11 +55,11 @@ TEST_CASE("Ollama starts one slot, and rigcast's engine has a pool of blocks", "
   CHECK(scenario({{"runtime.name", "ollama"}, {"runtime.batch", "256"}}).settings.batch == 256);
   const Scenario own = scenario({{"runtime.name", "rigcast"},
                                  {"load.users", "2"},
-                                 {"workload.context", "1000"},
+                                 {"workload.context", "2000"},
                                  {"scheduler.max_sequences", "4"}});
   CHECK(own.scheduler->layout == KvLayout::kBlocks);
   CHECK(own.settings.ubatch == own.scheduler->step_tokens);
-  CHECK(stated_pool_tokens(*own.scheduler, 1000) == 4 * 1024);  // in blocks of 32
+  CHECK(stated_pool_tokens(*own.scheduler, 2000) == 4 * 2016);  // in blocks of 32
   const Scenario stated = scenario(
       {{"runtime.name", "rigcast"}, {"load.users", "2"}, {"scheduler.pool_tokens", "1000"}});
   CHECK(stated_pool_tokens(*stated.scheduler, 4096) == 992);
