@@ -29,7 +29,7 @@ using namespace rigcast::engine;
 namespace {
 
 constexpr TokenCount kCached = 512, kBlock = 16;
-constexpr int kWidths[] = {1, 2, 4, 8, 16}, kMaxWidth = 16, kTurns = 9;
+constexpr int kWidths[] = {1, 2, 4, 8, 16}, kMaxWidth = 16, kTurns = 15;
 constexpr int kBarWidth = 8;
 constexpr double kBar = 2.5;        // tokens a second of kBarWidth sequences, relative to one
 constexpr double kAloneBar = 0.97;  // of one sequence, relative to the executor of one
@@ -77,13 +77,15 @@ class Users {
   std::vector<Sampler> samplers_;
 };
 
-// Seconds of a token of the executor of one sequence.
+// Seconds of a token of the executor of one sequence. Its last block has room for the token: a new
+// one would have to be cleared.
+constexpr TokenCount kAlone = kCached - 1;
 double decode_alone(CpuExecutor& executor) {
   Sampler sampler{Sampling{}};
   const auto begin = std::chrono::steady_clock::now();
   executor.decode(3, sampler);
   const double seconds = seconds_since(begin);
-  executor.truncate(kCached);
+  executor.truncate(kAlone);
   return seconds;
 }
 
@@ -110,8 +112,8 @@ int main(int argc, char** argv) {
   if (!made) return fmt::print("{}\n", made.error().text()), 2;
   const auto model = std::make_shared<const Model>(*std::move(made));
   Users users(model, threads);
-  CpuExecutor one(model, {threads, KvTypes()});
-  one.fill(kCached);
+  CpuExecutor one(model, {threads, KvTypes(), kBlock});
+  one.fill(kAlone);
   probe::DramRead dram(team);
 
   std::vector<double> alone, rates, seconds[std::size(kWidths)];
@@ -119,10 +121,11 @@ int main(int argc, char** argv) {
   for (int turn = 0; turn <= kTurns; ++turn) {
     if (turn == 1) alone.clear(), rates.clear();  // the first round touches memory and buffers
     rates.push_back(read_rate(dram));
-    decode_alone(one);  // after another's work, threads and caches are cold
+    decode_alone(one);  // after another's work, threads and caches are cold: not counted
     alone.push_back(decode_alone(one));
     for (std::size_t w = 0; w < std::size(kWidths); ++w) {
       if (turn == 1) seconds[w].clear();
+      users.step(kWidths[w]);
       seconds[w].push_back(users.step(kWidths[w]));
       bytes[w] = users.bytes();
     }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "cli/serve/served_cache.hpp"
@@ -44,10 +45,32 @@ struct Options {
   TokenCount kv_tokens = 0;
 };
 
+// Keys of a scenario that a server does not follow: its requests are what clients send.
+std::optional<Error> refuse_unserved(const TomlDocument& document) {
+  struct Unserved {
+    const char *key, *name, *instead;
+  };
+  constexpr Unserved kUnserved[] = {
+      {"scheduler", "[scheduler], --max-sequences and --ram-cache", "--parallel, --kv-tokens"},
+      {"load", "--rate, --load, --turns and --slo", "rigcast run serves a load of its own"},
+      {"workload.users", "--users", "--parallel; rigcast run --users serves a load of its own"},
+      {"workload.prompt_tokens", "--prompt-tokens", "--context"},
+      {"workload.output_tokens", "--output-tokens", "max_tokens of a request"},
+      {"workload.depth", "--depth", "prompts of that length"},
+      {"workload.start", "--start", "a server's model is resident"}};
+  for (const Unserved& u : kUnserved)
+    if (document.has(u.key))
+      return bad_input(
+          fmt::format("a server does not take {}: its clients say what they ask for", u.name),
+          u.instead);
+  return std::nullopt;
+}
+
 Result<Scenario> scenario_of(const Options& options, const Catalogue& catalogue,
                              validation::ExecuteOptions& how) {
   auto document = options.flags.document();
   if (!document) return document.error();
+  if (auto error = refuse_unserved(*document)) return *error;
   for (const char* key : {"model.name", "model.quant", "model.size"}) document->erase(key);
   if (auto error = document->set("model.file", toml_text(options.weights), "--weights"))
     return *error;

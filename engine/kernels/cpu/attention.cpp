@@ -145,12 +145,22 @@ HWY_INLINE void store_sums(const V (&sum)[kRows], float* out) {
 #endif
 }
 
-// Neighbouring rows of keys or values.
+// Neighbouring rows of keys or values, and what is read next: further on; or where the next run is,
+// if these rows end before their prefetches would be of use; or nothing.
 struct Rows {
   const std::byte* first;
   std::size_t count, bytes;
+  bool goes_on = false;
+  const std::byte* next = nullptr;
 
   HWY_INLINE const std::byte* at(std::size_t row) const { return first + row * bytes; }
+  // While four rows from this one on are used.
+  HWY_INLINE void prefetch(std::size_t row) const {
+    if (goes_on) return prefetch_weights(at(row), kRows * bytes);
+    if (next == nullptr) return;
+    for (std::size_t line = 0; line < kRows * bytes; line += 64)
+      __builtin_prefetch(next + row * bytes + line, 0, 2);
+  }
 };
 
 // kCount queries, `width` apart, times each of four rows of keys, `apart` apart; scores of a query
@@ -205,7 +215,7 @@ HWY_INLINE void scores_of_rows(const float* q, const Rows& rows, std::size_t wid
   for (std::size_t t = 0; t < rows.count; t += kRows) {
     // The last four may be partly done before.
     const std::size_t first = std::min(t, rows.count - kRows);
-    if (ask) prefetch_weights(rows.at(first), kRows * rows.bytes);
+    if (ask) rows.prefetch(first);
     scores_of_four<kType, kCount>(q, rows.at(first), rows.bytes, width, scores + first);
   }
 }
@@ -237,7 +247,7 @@ HWY_INLINE void weighted_sum_columns(const WeightedSum& m, std::size_t query, st
       sum[j][v] = m.adds ? hn::LoadU(d, out + j * m.width + v * lanes) : hn::Zero(d);
   }
   for (std::size_t t = 0; t < m.rows.count; ++t) {
-    if (ask && t % kRows == 0) prefetch_weights(m.rows.at(t), kRows * m.rows.bytes);
+    if (ask && t % kRows == 0) m.rows.prefetch(t);
     V row[kWide];
     load<kType>(m.rows.at(t), i, row);
     RIGCAST_UNROLL
@@ -355,20 +365,22 @@ QuantFormat readable(QuantFormat type, std::size_t dim, std::size_t queries, Row
   decoded.resize(kTokens * width);
   for (std::size_t t = 0; t < rows.count; ++t)
     decode(type, rows.at(t), dim, width, decoded.data() + t * width);
-  rows.first = reinterpret_cast<const std::byte*>(decoded.data());
-  rows.bytes = width * sizeof(float);
+  rows = {reinterpret_cast<const std::byte*>(decoded.data()), rows.count, width * sizeof(float)};
   return QuantFormat::kF32;
 }
 
 // Calls use(rows of a run, the tokens before it) for all runs. They are read where they are: a copy
-// of those of small blocks would take as long as all the rest.
+// of those of small blocks would take as long as all the rest. `then` is what is read after them.
 template <class Use>
 HWY_INLINE void for_runs(std::span<const KvRun> runs, const std::byte* KvRun::*part,
-                         std::size_t bytes, const Use& use) {
+                         std::size_t bytes, const std::byte* then, const Use& use) {
   std::size_t before = 0;
-  for (const KvRun& run : runs) {
-    use(Rows{run.*part, std::size_t(run.tokens), bytes}, before);
-    before += std::size_t(run.tokens);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const auto tokens = std::size_t(runs[i].tokens);
+    use(Rows{runs[i].*part, tokens, bytes, tokens * bytes > kPrefetchFar,
+             i + 1 < runs.size() ? runs[i + 1].*part : then},
+        before);
+    before += tokens;
   }
 }
 
@@ -407,7 +419,7 @@ void partition(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int
   std::size_t tokens = 0;
   const auto key_bytes = std::size_t(tensor_bytes(types.k, dim, 1)),
              value_bytes = std::size_t(tensor_bytes(types.v, dim, 1));
-  for_runs(runs, &KvRun::k, key_bytes, [&](Rows keys, std::size_t before) {
+  for_runs(runs, &KvRun::k, key_bytes, runs[0].v, [&](Rows keys, std::size_t before) {
     tokens = before + keys.count;
     for_type(readable(types.k, dim, n, keys, s.rows), [&](auto type) {
       all_scores<type.value>(s.q.data(), n, keys, width, scores + before);
@@ -418,7 +430,7 @@ void partition(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int
 
   if (width != dim) s.o.resize(n * width);
   float* o = width == dim ? out.o : s.o.data();
-  for_runs(runs, &KvRun::v, value_bytes, [&](Rows values, std::size_t before) {
+  for_runs(runs, &KvRun::v, value_bytes, nullptr, [&](Rows values, std::size_t before) {
     for_type(readable(types.v, dim, n, values, s.rows), [&](auto type) {
       mix<type.value>({scores + before, values, o, width, before > 0}, n);
     });

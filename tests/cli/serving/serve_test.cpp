@@ -104,6 +104,22 @@ TEST_CASE("Clients that others wrote are served", "[cli][serve][clients]") {
   CHECK(contains(text, "autocannon: 64 requests of 8 clients"));
 }
 
+TEST_CASE("Flags of a load of one's own are refused by a server", "[cli][serve]") {
+  for (const std::vector<std::string>& flags : {std::vector<std::string>{"--users", "4"},
+                                                {"--rate", "2"},
+                                                {"--load", "chat"},
+                                                {"--ram-cache", "1GiB"},
+                                                {"--max-sequences", "4"},
+                                                {"--prompt-tokens", "512"}}) {
+    std::vector<std::string> words{"serve", "--weights", "any.gguf"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const Outcome o = run(words);
+    CHECK(o.exit == 2);
+    CHECK(o.error.find("a server does not take") != std::string::npos);
+    CHECK(o.error.find(flags.front().substr(2)) != std::string::npos);
+  }
+}
+
 TEST_CASE("What cannot be served is refused before weights are read", "[cli][serve]") {
   const Folder folder;
   const std::string file = small_file(folder);

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #include "core/base/error.hpp"
 #include "engine/kernels/cpu/int8/int8_kernels.hpp"
