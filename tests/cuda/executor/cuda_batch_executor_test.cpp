@@ -263,6 +263,10 @@ TEST_CASE("Steps that do not fit are refused", "[batch]") {
   refused({step(1, 64, blocks)});
   refused({step(1, 0, outside)});
   refused({step(1, -1, blocks)});
+  const std::vector<int> many(std::size_t(kMaxContext / 32 + 1), 7);
+  refused({step(1, kMaxContext, many)});
+  const std::vector<SequenceStep> longest{step(1, kMaxContext - 1, many)};
+  CHECK(order_of(longest, limits).longest == kMaxContext);
   const std::vector<SequenceStep> fitting{step(4, 28, blocks), step(1, 63, blocks)};
   const RowOrder order = order_of(fitting, limits);
   CHECK(order.singles == std::vector{1});

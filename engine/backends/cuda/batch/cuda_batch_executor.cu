@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/base/error.hpp"
 #include "engine/backends/cuda/batch/block_memory.cuh"
 #include "engine/backends/cuda/batch/row_results.cuh"
 #include "engine/backends/cuda/batch/sequence_bytes.cuh"
@@ -24,8 +25,8 @@
 namespace rigcast::engine::cuda {
 namespace {
 
-// Room for the partial attention of so many rows and splits at once; longer contexts and more rows
-// take several launches.
+// Room for the partial attention of so many rows times splits at once, as many splits as a row of
+// kMaxContext has; more rows take several launches.
 constexpr int kPartialSplits = 4096;
 
 // GPU memory that is left to the driver where the pool takes all there is: graphs need some.
@@ -237,7 +238,8 @@ void CudaBatchExecutor::queue_rows(std::span<const SequenceStep> sequences, cons
   rows.cache.list_stride = shape.table;
   rows.splits = step_splits(int(shape.context));
   rows.partials = partials_.partials;
-  rows.partial_rows = std::max(1, kPartialSplits / rows.splits);
+  RIGCAST_ASSERT(rows.splits <= kPartialSplits);
+  rows.partial_rows = kPartialSplits / rows.splits;
   rows.chunks = inputs_.chunks();
   if (recorder_)
     queue_traced(sequences.front().cached,

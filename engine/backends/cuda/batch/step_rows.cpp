@@ -15,6 +15,9 @@ void check_sequence(const SequenceStep& s, const BatchLimits& limits) {
   const TokenCount room = TokenCount(s.blocks.size()) * limits.block_tokens;
   if (room < s.cached + TokenCount(s.tokens.size()))
     throw std::invalid_argument("a sequence has fewer blocks than its tokens need");
+  if (s.cached + TokenCount(s.tokens.size()) > kMaxContext)
+    throw std::invalid_argument(fmt::format(
+        "a GPU decodes contexts of up to {} tokens where it has several sequences", kMaxContext));
   for (const int block : s.blocks)
     if (block < 0 || block >= limits.blocks)
       throw std::invalid_argument(fmt::format("the pool has no block {}", block));

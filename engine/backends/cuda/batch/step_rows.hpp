@@ -17,8 +17,12 @@ struct RowOrder {
   TokenCount longest = 0;        // the most tokens of a single row's context, itself included
   TokenCount longest_table = 0;  // the most blocks that a sequence of the step needs
 };
-/// Throws std::invalid_argument if a sequence has no tokens, or too few blocks for them, or if the
-/// step is longer than `limits`.
+/// The longest context of a single row: the splits of its attention fit into the executor's memory
+/// for partial results.
+inline constexpr TokenCount kMaxContext = 1 << 20;
+
+/// Throws std::invalid_argument if a sequence has no tokens, or too few blocks for them, or a
+/// context longer than kMaxContext, or if the step is longer than `limits`.
 RowOrder order_of(std::span<const SequenceStep> sequences, const BatchLimits& limits);
 
 /// The number of rows with which `rows` single rows are computed: a graph is captured for each such
