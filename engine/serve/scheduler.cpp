@@ -9,7 +9,8 @@ namespace rigcast::engine {
 
 std::optional<Error> Scheduler::check(const SchedulerPolicy& policy) {
   if (policy.layout != KvLayout::kBlocks)
-    return bad_input("the engine has blocks of KV, not slots", "leave scheduler.layout out");
+    return bad_input("the engine has blocks of KV, not slots as llama.cpp's server",
+                     "--runtime rigcast, and no scheduler.layout");
   if (policy.order != StepOrder::kAdmission)
     return bad_input(fmt::format("the engine computes steps in the order of admission, not {}",
                                  name(policy.order)),
