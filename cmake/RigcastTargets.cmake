@@ -84,3 +84,18 @@ function(rigcast_optimize_for_build_time)
     target_compile_options(${target} PRIVATE $<${release_cxx}:-O1>)
   endforeach()
 endfunction()
+
+# rigcast_add_hopper_objects(target <sources>)
+#   Objects of .cu files with instructions that compute capability 9.0 alone has, and that only code
+#   for "90a" may hold. Where 9.0 is not compiled for, the files say that there is no such code.
+function(rigcast_add_hopper_objects target)
+  add_library(${target} OBJECT ${ARGN})
+  target_link_libraries(${target} PRIVATE rigcast_options)
+  target_include_directories(${target} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  if(CMAKE_CUDA_ARCHITECTURES MATCHES "(^|;)90a?(-real|-virtual)?(;|$)")
+    set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES 90a-real)
+    target_compile_definitions(${target} PRIVATE RIGCAST_HAS_HOPPER_CODE=1)
+  else()
+    target_compile_definitions(${target} PRIVATE RIGCAST_HAS_HOPPER_CODE=0)
+  endif()
+endfunction()

@@ -15,6 +15,7 @@ namespace rigcast::engine::cuda {
 struct Shape {
   dim3 grid, block;
   std::size_t shared_bytes = 0;  // beyond what the kernel declares
+  unsigned cluster = 1;          // blocks of a cluster; more than one: Hopper or later
 };
 
 /// When a kernel may start. kAfter: after all previous work. kEarly: once every block of the
@@ -32,12 +33,19 @@ void launch(const Stream& stream, const Shape& shape, Start start, void (*kernel
   config.blockDim = shape.block;
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream.get();
-  cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &early;
+  cudaLaunchAttribute attributes[2] = {};
+  config.attrs = attributes;
   // Code compiled for older capabilities cannot wait for its inputs, wherever it runs.
-  config.numAttrs = start == Start::kEarly && device_facts().compiled_for >= 90 ? 1 : 0;
+  if (start == Start::kEarly && device_facts().compiled_for >= 90) {
+    cudaLaunchAttribute& early = attributes[config.numAttrs++];
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (shape.cluster > 1) {
+    cudaLaunchAttribute& cluster = attributes[config.numAttrs++];
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {shape.cluster, 1, 1};
+  }
   RIGCAST_CUDA_CALL(
       cudaLaunchKernelEx(&config, kernel, Parameters(std::forward<Arguments>(arguments))...));
 }

@@ -5,6 +5,7 @@
 
 #include "engine/backends/cuda/forward/joined_matrices.hpp"
 #include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
+#include "engine/kernels/cuda/hopper/tiled_gemm.cuh"
 #include "engine/kernels/cuda/weights/dequantize.cuh"
 
 namespace rigcast::engine::cuda {
@@ -63,7 +64,28 @@ bool is_small_batch(const ForwardContext& f, int tokens, Matrices matrices) {
              matrices, [](const DeviceMatrix* m) { return supports_small_batch_gemm(m->format); });
 }
 
+// Products of tiled activations. There is room for these behind the rows of batch.x in a batch of
+// fewer tokens than buffers have room for.
+bool is_tiled(const ForwardContext& f, int tokens, Matrices matrices) {
+  return tokens <= kMaxTiledTokens && tokens + tiled_tokens(tokens) <= f.buffers.vectors.tokens &&
+         has_tiled_gemm() && std::ranges::all_of(matrices, [](const DeviceMatrix* m) {
+           return supports_tiled_gemm(m->format);
+         });
+}
+
+// The first rows of batch.x, tiled.
+TiledBatch tiled_rows(const ForwardContext& f, int tokens, std::int64_t columns) {
+  __half* const to = f.buffers.batch.x + tokens * columns;
+  tile_rows(f.stream, {f.buffers.batch.x, tokens}, columns, to);
+  return {to, tokens};
+}
+
 // vectors.hidden += m times x + bias
+void add_tiled(const ForwardContext& f, const DeviceMatrix& m, const TiledBatch& x,
+               const float* bias) {
+  const SmallBatchJob job{m, f.buffers.vectors.hidden, bias};
+  tiled_gemm({&job, 1}, x, {f.hidden(), true}, f.stream);
+}
 void add_small_batch(const ForwardContext& f, const DeviceMatrix& m, const Fp16Batch& x,
                      const float* bias) {
   const SmallBatchJob job{m, f.buffers.vectors.hidden, bias};
@@ -88,14 +110,18 @@ void norm_rows(const ForwardContext& f, int first, int tokens, const float* weig
 
 void project_qkv(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   float* const to = f.buffers.vectors.projected;
-  if (!is_small_batch(f, tokens, {&w.q, &w.k, &w.v}))
-    return multiply(f, {&w.q, &w.k, &w.v}, tokens, {to});
   const int q = q_width(w.attention), kv = kv_width(w.attention);
   const SmallBatchJob jobs[] = {{w.q, to}, {w.k, to + q}, {w.v, to + q + kv}};
+  if (is_tiled(f, tokens, {&w.q, &w.k, &w.v}))
+    return tiled_gemm(jobs, tiled_rows(f, tokens, w.q.columns), {qkv_width(w.attention)}, f.stream);
+  if (!is_small_batch(f, tokens, {&w.q, &w.k, &w.v}))
+    return multiply(f, {&w.q, &w.k, &w.v}, tokens, {to});
   small_batch_gemm(jobs, {f.buffers.batch.x, tokens}, {qkv_width(w.attention)}, f.stream);
 }
 
 void add_attention_output(const ForwardContext& f, const DeviceLayer& w, int tokens) {
+  if (is_tiled(f, tokens, {&w.output}))
+    return add_tiled(f, w.output, tiled_rows(f, tokens, w.output.columns), w.output_bias);
   if (is_small_batch(f, tokens, {&w.output}))
     return add_small_batch(f, w.output, {f.buffers.batch.x, tokens}, w.output_bias);
   float* const hidden = f.buffers.vectors.hidden;
@@ -107,6 +133,10 @@ void add_attention_output(const ForwardContext& f, const DeviceLayer& w, int tok
 
 void add_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   const PrefillBuffers& batch = f.buffers.batch;
+  if (w.gate.format == w.up.format && is_tiled(f, tokens, {&w.gate, &w.up, &w.down})) {
+    tiled_gate_up(w.gate, w.up, tiled_rows(f, tokens, w.gate.columns), batch.ffn_hidden, f.stream);
+    return add_tiled(f, w.down, {batch.ffn_hidden, tokens}, nullptr);
+  }
   if (is_small_batch(f, tokens, {&w.gate, &w.up, &w.down})) {
     small_batch_gate_up(w.gate, w.up, {batch.x, tokens}, f.buffers.small_batch.gate_out,
                         batch.ffn_hidden, f.stream);
@@ -117,6 +147,20 @@ void add_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   silu_times(f.stream, {tokens, width}, {batch.ffn_hidden, ValueType::kF16, both},
              {batch.ffn_hidden + width, ValueType::kF16, both}, {batch.x, ValueType::kF16, width});
   multiply(f, {&w.down}, tokens, {f.buffers.vectors.hidden, ValueType::kF32, true});
+}
+
+void multiply_head(const ForwardContext& f, int rows, float* logits) {
+  const DeviceMatrix& w = f.model.gpu.head;
+  const int vocabulary = int(f.spec().vocabulary);
+  const SmallBatchJob job{w, logits};
+  if (is_tiled(f, rows, {&w})) {
+    tiled_gemm({&job, 1}, tiled_rows(f, rows, w.columns), {vocabulary}, f.stream);
+  } else if (has_small_batch_gemm() && supports_small_batch_gemm(w.format)) {
+    small_batch_gemm({&job, 1}, {f.buffers.batch.x, rows}, {vocabulary}, f.stream);
+  } else {
+    f.matmul.multiply({vocabulary, f.hidden(), rows},
+                      {w.soa, f.buffers.batch.x, ValueType::kF16, logits, ValueType::kF32, false});
+  }
 }
 
 }  // namespace rigcast::engine::cuda

@@ -25,4 +25,7 @@ void add_attention_output(const ForwardContext& f, const DeviceLayer& w, int tok
 /// vectors.hidden += down times (silu(gate times batch.x) * (up times batch.x))
 void add_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens);
 
+/// logits[rows][vocabulary] = head times the first rows of batch.x. The head: F16 or quantized.
+void multiply_head(const ForwardContext& f, int rows, float* logits);
+
 }  // namespace rigcast::engine::cuda

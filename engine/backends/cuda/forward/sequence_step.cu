@@ -92,18 +92,6 @@ bool multiplies_head(const ForwardContext& f) {
          (has_small_batch_gemm() && supports_small_batch_gemm(format));
 }
 
-// logits[rows][vocabulary] of the normed rows at batch.x
-void multiply_head(const ForwardContext& f, int rows, float* logits) {
-  const DeviceMatrix& w = f.model.gpu.head;
-  const int vocabulary = int(f.spec().vocabulary);
-  if (supports_small_batch_gemm(w.format)) {
-    const SmallBatchJob job{w, logits};
-    return small_batch_gemm({&job, 1}, {f.buffers.batch.x, rows}, {vocabulary}, f.stream);
-  }
-  f.matmul.multiply({vocabulary, f.hidden(), rows},
-                    {w.soa, f.buffers.batch.x, ValueType::kF16, logits, ValueType::kF32, false});
-}
-
 // Logits of one row of hidden states by the token's kernels, which take weights of any format.
 void row_head(const ForwardContext& f, int row, float* logits) {
   queue_head(f, row);

@@ -1,0 +1,46 @@
+#pragma once
+// Products of K-quantized weights with up to 64 tokens on Hopper's tensor cores. Weights go from
+// memory straight into registers, where they become F16; activations are F16 in the order of
+// tile_order.hpp; sums are F32, in a fixed order. Calls queue their work; launches are kEarly, and
+// read weights before their inputs are ready. All functions throw CudaFailure, and
+// std::invalid_argument where formats or shapes do not fit.
+
+#include <cuda_fp16.h>
+
+#include <span>
+
+#include "engine/cuda/cuda_stream.cuh"
+#include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
+#include "engine/kernels/cuda/hopper/tile_order.hpp"
+
+namespace rigcast::engine::cuda {
+
+/// True if the current GPU runs these kernels: compute capability 9.0, with code for it.
+bool has_tiled_gemm();
+
+constexpr bool supports_tiled_gemm(QuantFormat format) {
+  return format == QuantFormat::kQ4_K || format == QuantFormat::kQ5_K ||
+         format == QuantFormat::kQ6_K;
+}
+
+/// Tiled activations of 1 to kMaxTiledTokens tokens. Room for tiled_tokens(tokens) of them, aligned
+/// to 128 bytes; what stands there for tokens that do not exist changes no result of others.
+struct TiledBatch {
+  const __half* x = nullptr;
+  int tokens = 0;
+};
+
+/// Up to kMaxJobs products with the same activations: out = w x + bias, as small_batch_gemm(). At
+/// most two formats.
+void tiled_gemm(std::span<const SmallBatchJob> jobs, const TiledBatch& x,
+                const SmallBatchRows& rows, const Stream& stream);
+
+/// out = silu(gate x) * (up x), clamped to +-65504, tiled as x. Gate and up: alike, of one format,
+/// rows a multiple of 256.
+void tiled_gate_up(const DeviceMatrix& gate, const DeviceMatrix& up, const TiledBatch& x,
+                   __half* out, const Stream& stream);
+
+/// Tiles the rows of x[tokens][columns], of a multiple of 256 columns.
+void tile_rows(const Stream& stream, const Fp16Batch& x, std::int64_t columns, __half* tiled);
+
+}  // namespace rigcast::engine::cuda

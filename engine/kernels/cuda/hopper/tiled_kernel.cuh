@@ -1,0 +1,336 @@
+#pragma once
+// Device code: a cluster of thread blocks multiplies 128 rows of weights with up to 64 tokens. Each
+// block has a part of the columns; each of its 8 warps has 16 rows.
+
+#include "engine/cuda/launch.cuh"
+#include "engine/kernels/cuda/hopper/lane_weights.cuh"
+#include "engine/kernels/cuda/hopper/tensor_memory.cuh"
+#include "engine/kernels/cuda/hopper/tile_order.hpp"
+#include "engine/kernels/cuda/matvec/matvec.cuh"
+
+namespace rigcast::engine::cuda {
+
+inline constexpr int kTiledWarps = 8;
+inline constexpr int kTiledRows = 16 * kTiledWarps;
+
+struct TiledPart {
+  SoaView view;
+  std::int64_t rows = 0;
+  float* out = nullptr;
+  const float* bias = nullptr;
+  int first_tile = 0;   // of the launch's tiles of rows
+  bool second = false;  // true: of the kernel's second format
+};
+
+struct TiledWork {
+  TiledPart parts[kMaxJobs];
+  int part_count = 0;
+  int blocks = 0;  // of 256 columns
+  const __half* x = nullptr;
+  int tokens = 0;
+  int cluster = 1;          // blocks that share the columns of a tile of rows
+  std::int64_t stride = 0;  // of output rows
+  bool add = false;
+  // Gate and up: part 0 is gate, part 1 is up; a warp has 8 rows of each. Null: plain products.
+  __half* ffn_hidden = nullptr;
+};
+
+// Blocks of 256 columns of activations that a block holds in shared memory.
+template <int kTokens>
+struct TiledRing {
+  static constexpr int kStages = kTokens <= 16 ? 6 : kTokens == 32 ? 4 : 3;
+  static constexpr int kStageBytes = kTileColumns * kTokens * 2;
+  static constexpr int kBytes = kStages * kStageBytes;
+  // Later the sums of all rows, for the cluster: four rows more put tokens in different banks.
+  static constexpr int kSumStride = kTiledRows + 4;
+  static_assert(kBytes >= kTokens * kSumStride * 4);
+};
+
+#if RIGCAST_HOPPER_CODE
+
+// The ring of activations. One thread begins the copies; all warps wait for them, and say when they
+// have done with a stage.
+template <int kTokens>
+class InputRing {
+  using Ring = TiledRing<kTokens>;
+
+ public:
+  // Called by all threads; `count`: stages in all.
+  __device__ InputRing(std::byte* shared, std::uint64_t* barriers, const std::byte* from, int count)
+      : stages_(shared_address(shared)),
+        full_(shared_address(barriers)),
+        empty_(full_ + 8 * Ring::kStages),
+        from_(from),
+        left_(count) {
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < Ring::kStages; ++i) {
+        init_barrier(full_ + 8 * i, 1);
+        init_barrier(empty_ + 8 * i, kTiledWarps);
+      }
+      publish_barriers();
+    }
+    __syncthreads();
+  }
+  // Begins the first copies; the last stage stays free until begin_next().
+  __device__ __forceinline__ void begin() {
+    if (threadIdx.x == 0)
+      for (int i = 0; i < Ring::kStages - 1; ++i) copy();
+    __syncwarp();
+  }
+  /// Waits for the next stage, and returns its address.
+  __device__ __forceinline__ std::uint32_t next() {
+    await(full_ + 8 * slot_, parity_);
+    return stages_ + slot_ * Ring::kStageBytes;
+  }
+  /// This warp has read the stage that next() returned.
+  __device__ __forceinline__ void done() {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) arrive(empty_ + 8 * slot_);
+    if (threadIdx.x == 0) copy();
+    __syncwarp();
+    if (++slot_ == Ring::kStages) slot_ = 0, parity_ ^= 1;
+  }
+
+ private:
+  __device__ __forceinline__ void copy() {
+    if (left_ == 0) return;
+    await(empty_ + 8 * copy_slot_, copy_parity_);
+    bulk_copy(stages_ + copy_slot_ * Ring::kStageBytes, from_, Ring::kStageBytes,
+              full_ + 8 * copy_slot_);
+    from_ += Ring::kStageBytes, --left_;
+    if (++copy_slot_ == Ring::kStages) copy_slot_ = 0, copy_parity_ ^= 1;
+  }
+
+  std::uint32_t stages_, full_, empty_;
+  std::uint32_t slot_ = 0, parity_ = 0, copy_slot_ = 0, copy_parity_ = 1;
+  const std::byte* from_;
+  int left_;
+};
+
+template <int kTokens>
+using LaneSums = float[kTokens / 2];  // [8 tokens][row of the lane][token 2 t or 2 t + 1]
+
+// Adds the products of a warp's 16 rows with the 256 columns at `inputs`. `refill(u)` is called once
+// the lane's weights of unit u are no longer needed.
+template <QuantFormat F, int kTokens, class Refill>
+__device__ __forceinline__ void add_block(const LaneWeights<F>& weights,
+                                          const UnitFactors (&factors)[2][2], std::uint32_t inputs,
+                                          std::uint32_t bits_1024, const Refill& refill,
+                                          LaneSums<kTokens>& sums) {
+  constexpr bool kAsync = kTokens >= 32;  // four warps read the activations once
+  const int lane = threadIdx.x % 32;
+  StepWeights w[2][2];  // two pairs of steps: one is converted while the other is multiplied
+#pragma unroll
+  for (int u = 0; u < 2; ++u) {
+#pragma unroll
+    for (int word = 0; word < 4; ++word) {
+      StepWeights(&steps)[2] = w[word % 2];
+      weights.convert(u, word, factors[u], bits_1024, steps);
+      const std::uint32_t at = inputs + (u * 8 + 2 * word) * (32 * kTokens);
+      if constexpr (kAsync) {
+        hold(sums);
+        begin_products();
+        multiply_async<kTokens>(sums, steps[0], inputs_at(at, 16 * kTokens));
+        multiply_async<kTokens>(sums, steps[1], inputs_at(at + 32 * kTokens, 16 * kTokens));
+        commit_products();
+        wait_for_products<1>();
+      } else {
+#pragma unroll
+        for (int eight = 0; eight < kTokens / 8; ++eight) {
+          std::uint32_t x[4];
+          load_matrices(x, at + lane / 8 * (16 * kTokens) + lane % 8 * 16 + eight * 128);
+          warp_multiply(sums + 4 * eight, steps[0], x[0], x[1]);
+          warp_multiply(sums + 4 * eight, steps[1], x[2], x[3]);
+        }
+      }
+    }
+    refill(u);
+  }
+  if constexpr (kAsync) {
+    wait_for_products<0>();
+    hold(sums);
+  }
+}
+
+// Adds blocks [0, count) of 256 columns from `source` on. Weights are loaded two blocks ahead, the
+// first before the previous kernel has ended.
+template <QuantFormat F, int kTokens>
+__device__ __forceinline__ void add_blocks(const typename LaneWeights<F>::Source& source, int count,
+                                           InputRing<kTokens>& ring, LaneSums<kTokens>& sums) {
+  const int t = threadIdx.x % 4;
+  LaneWeights<F> ahead[2];
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int block = min(i, count - 1);
+    ahead[i].load_scales(source, block);
+    ahead[i].load_unit(source, block, 0);
+    ahead[i].load_unit(source, block, 1);
+  }
+  wait_for_inputs();
+  ring.begin();
+  const std::uint32_t bits_1024 = opaque_1024();
+  const auto add = [&](LaneWeights<F>& weights, int block) {
+    UnitFactors factors[2][2];
+    weights.factors(t, factors);
+    const int next = min(block + 2, count - 1);  // past the last: loaded once more, and not used
+    weights.load_scales(source, next);
+    add_block<F, kTokens>(
+        weights, factors, ring.next(), bits_1024,
+        [&](int u) { weights.load_unit(source, next, u); }, sums);
+    ring.done();
+  };
+  for (int block = 0; block + 1 < count; block += 2) {
+    add(ahead[0], block);
+    add(ahead[1], block + 1);
+  }
+  if (count % 2 == 1) add(ahead[0], count - 1);
+}
+
+__device__ __forceinline__ float silu_of_gate(float x) { return x / (1 + expf(-x)); }
+
+// Clamps to the range of F16, as the elementwise kernels do.
+__device__ __forceinline__ __half half_in_range(float x) {
+  constexpr float kMax = 65504.0f;  // comparisons leave NaN as it is
+  return __float2half_rn(x > kMax ? kMax : x < -kMax ? -kMax : x);
+}
+
+// The token of a lane's sum `i`.
+__device__ __forceinline__ int token_of_sum(int i) {
+  return i / 4 * 8 + int(threadIdx.x) % 4 * 2 + i % 2;
+}
+
+__device__ __forceinline__ void write_sum(const TiledWork& work, const TiledPart& part,
+                                          std::int64_t row, int token, float value) {
+  if (row >= part.rows || token >= work.tokens) return;
+  if (part.bias) value += part.bias[row];
+  float* const to = part.out + token * work.stride + row;
+  *to = work.add ? *to + value : value;
+}
+
+// Sums over the cluster in the order of its blocks: each writes a share of the rows.
+template <int kTokens>
+__device__ __forceinline__ void write_cluster_sums(std::byte* shared, const TiledWork& work,
+                                                   const TiledPart& part, std::int64_t first_row,
+                                                   const LaneSums<kTokens>& sums) {
+  constexpr int kStride = TiledRing<kTokens>::kSumStride;
+  auto* const mine = reinterpret_cast<float*>(shared);
+  const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4;
+  __syncthreads();  // nobody reads the ring any more
+#pragma unroll
+  for (int i = 0; i < kTokens / 2; ++i)
+    mine[token_of_sum(i) * kStride + warp * 16 + i % 4 / 2 * 8 + g] = sums[i];
+  sync_cluster();
+  const int share = kTiledRows / work.cluster, first = int(cluster_rank()) * share;
+  for (int i = threadIdx.x; i < kTokens * share; i += 32 * kTiledWarps) {
+    const int token = i / share, row = first + i % share;
+    if (token >= work.tokens) break;
+    float value = 0;
+    for (int block = 0; block < work.cluster; ++block)
+      value += load_of_block(shared_address(mine + token * kStride + row), block);
+    write_sum(work, part, first_row + row, token, value);
+  }
+  sync_cluster();  // others may still read this block's sums
+}
+
+// By value: kernel parameters are not indexed.
+__device__ __forceinline__ TiledPart part_of_tile(const TiledWork& work, int tile) {
+  TiledPart part = work.parts[0];
+#pragma unroll
+  for (int i = 1; i < int(kMaxJobs); ++i)
+    if (i < work.part_count && tile >= work.parts[i].first_tile) part = work.parts[i];
+  return part;
+}
+
+// The columns of this block: blocks of 256, as evenly as possible.
+struct ColumnShare {
+  int first, count;
+};
+__device__ __forceinline__ ColumnShare share_of(const TiledWork& work) {
+  const int rank = work.cluster == 1 ? 0 : int(cluster_rank());
+  const int first = work.blocks * rank / work.cluster;
+  return {first, work.blocks * (rank + 1) / work.cluster - first};
+}
+
+template <QuantFormat F, int kTokens>
+__device__ __forceinline__ void multiply_part(std::byte* shared, std::uint64_t* barriers,
+                                              const TiledWork& work, const TiledPart& part,
+                                              std::int64_t first_row) {
+  const ColumnShare columns = share_of(work);
+  const std::int64_t units = std::int64_t(work.blocks) * 8;
+  const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4;
+  // Rows past the last repeat it; their sums are not written.
+  const auto row_at = [&](int i) {
+    return RowAt{part.view, min(first_row + warp * 16 + i * 8 + g, part.rows - 1), units};
+  };
+  const typename LaneWeights<F>::Source source(row_at(0), row_at(1), columns.first,
+                                               threadIdx.x % 4);
+  InputRing<kTokens> ring(shared, barriers,
+                          reinterpret_cast<const std::byte*>(work.x) +
+                              std::int64_t(columns.first) * TiledRing<kTokens>::kStageBytes,
+                          columns.count);
+  LaneSums<kTokens> sums = {};
+  add_blocks<F, kTokens>(source, columns.count, ring, sums);
+  if (work.cluster > 1) return write_cluster_sums<kTokens>(shared, work, part, first_row, sums);
+#pragma unroll
+  for (int i = 0; i < kTokens / 2; ++i)
+    write_sum(work, part, first_row + warp * 16 + i % 4 / 2 * 8 + g, token_of_sum(i), sums[i]);
+}
+
+// Rows of gate and up side by side: a lane has a row of each.
+template <QuantFormat F, int kTokens>
+__device__ __forceinline__ void multiply_gate_up(std::byte* shared, std::uint64_t* barriers,
+                                                 const TiledWork& work) {
+  const std::int64_t rows = work.parts[0].rows, units = std::int64_t(work.blocks) * 8;
+  const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4;
+  const std::int64_t row = std::int64_t(blockIdx.x) * (kTiledRows / 2) + warp * 8 + g;
+  const std::int64_t read = min(row, rows - 1);
+  const typename LaneWeights<F>::Source source(RowAt{work.parts[0].view, read, units},
+                                               RowAt{work.parts[1].view, read, units}, 0,
+                                               threadIdx.x % 4);
+  InputRing<kTokens> ring(shared, barriers, reinterpret_cast<const std::byte*>(work.x),
+                          work.blocks);
+  LaneSums<kTokens> sums = {};
+  add_blocks<F, kTokens>(source, work.blocks, ring, sums);
+  if (row >= rows) return;
+#pragma unroll
+  for (int i = 0; i < kTokens / 2; ++i)
+    if (i % 4 < 2)
+      work.ffn_hidden[tiled_index(row, token_of_sum(i), kTokens)] =
+          half_in_range(silu_of_gate(sums[i]) * sums[i + 2]);
+}
+
+#endif  // RIGCAST_HOPPER_CODE
+
+template <QuantFormat F, QuantFormat G, int kTokens>
+__global__ void __launch_bounds__(32 * kTiledWarps, 2)
+    tiled_kernel([[maybe_unused]] const __grid_constant__ TiledWork work) {
+#if RIGCAST_HOPPER_CODE
+  extern __shared__ __align__(128) std::byte shared[];
+  __shared__ __align__(8) std::uint64_t barriers[2 * TiledRing<kTokens>::kStages];
+  allow_next_kernel();
+  const int tile = int(blockIdx.x) / work.cluster;
+  const TiledPart part = part_of_tile(work, tile);
+  const std::int64_t first_row = std::int64_t(tile - part.first_tile) * kTiledRows;
+  if (F == G || !part.second)
+    multiply_part<F, kTokens>(shared, barriers, work, part, first_row);
+  else
+    multiply_part<G, kTokens>(shared, barriers, work, part, first_row);
+#else
+  __trap();  // has_tiled_gemm() says no
+#endif
+}
+
+template <QuantFormat F, int kTokens>
+__global__ void __launch_bounds__(32 * kTiledWarps, 2)
+    tiled_gate_up_kernel([[maybe_unused]] const __grid_constant__ TiledWork work) {
+#if RIGCAST_HOPPER_CODE
+  extern __shared__ __align__(128) std::byte shared[];
+  __shared__ __align__(8) std::uint64_t barriers[2 * TiledRing<kTokens>::kStages];
+  allow_next_kernel();
+  multiply_gate_up<F, kTokens>(shared, barriers, work);
+#else
+  __trap();  // has_tiled_gemm() says no
+#endif
+}
+
+}  // namespace rigcast::engine::cuda

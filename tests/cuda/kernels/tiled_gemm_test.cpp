@@ -1,0 +1,186 @@
+#include "engine/kernels/cuda/hopper/tiled_gemm.cuh"
+
+#include <algorithm>
+
+#include "tests/catch.hpp"
+#include "tests/cuda/kernels/batch_products.cuh"
+#include "tests/engine/random_values.hpp"
+
+using namespace rigcast;
+using engine::Stream;
+namespace cuda = engine::cuda;
+using engine::fixtures::normal_values;
+using fixtures::BatchOnDevice;
+using fixtures::BatchProduct;
+using fixtures::OnDevice;
+using fixtures::PlanesOnDevice;
+using fixtures::WeightRow;
+using fixtures::Weights;
+
+namespace {
+
+using enum QuantFormat;
+
+// Activations of tokens that do not exist are NaN: they must not change what others get.
+class Tiled {
+ public:
+  Tiled(const BatchOnDevice& x, int tokens)
+      : tokens_(tokens),
+        there_(std::vector<std::uint16_t>(
+            std::size_t(cuda::tiled_tokens(tokens)) * std::size_t(x.columns), 0x7E00)) {
+    const Stream stream;
+    cuda::tile_rows(stream, {x.get(), tokens}, x.columns, get());
+    stream.wait();
+  }
+  __half* get() const { return reinterpret_cast<__half*>(there_.get()); }
+  cuda::TiledBatch batch() const { return {get(), tokens_}; }
+
+ private:
+  int tokens_;
+  OnDevice<std::uint16_t> there_;
+};
+
+struct Case {
+  QuantFormat first, second;
+  std::int64_t columns, rows;
+};
+
+std::vector<float> activations(int tokens, std::int64_t columns) {
+  return normal_values(std::size_t(tokens) * std::size_t(columns), 3);
+}
+
+// Two jobs, of which the second has a bias; all adds to what is there.
+void check(const Case& c, int tokens) {
+  const Weights first(c.first, c.columns, c.rows), second(c.second, c.columns, 40, 5);
+  const PlanesOnDevice soa(first), more(second);
+  const BatchOnDevice x(activations(tokens, c.columns), c.columns);
+  const Tiled tiled(x, tokens);
+  const std::size_t rows = std::size_t(c.rows), stride = rows + 40 + 3;
+  const std::vector<float> bias = normal_values(40, 8);
+  const OnDevice<float> bias_there(bias);
+  for (const bool add : {false, true}) {
+    const std::size_t all = std::size_t(tokens) * stride;
+    const std::vector<float> before = normal_values(all, 9);
+    const OnDevice<float> out = add ? OnDevice<float>(before) : OnDevice<float>(all);
+    const std::vector<float> poison = out.read();
+    const Stream stream;
+    const cuda::SmallBatchJob jobs[] = {{soa.matrix(), out.get()},
+                                        {more.matrix(), out.get() + rows, bias_there.get()}};
+    cuda::tiled_gemm(jobs, tiled.batch(), {std::int64_t(stride), add}, stream);
+    const std::vector<float> got = out.read();
+    double worst = 0;
+    bool gaps_are_left = true;
+    for (std::size_t row = 0; row < stride; ++row) {
+      const bool gap = row >= rows + 40, in_first = row < rows;
+      const WeightRow w(in_first || gap ? first : second,
+                        std::int64_t(gap ? 0 : in_first ? row : row - rows));
+      for (std::size_t t = 0; t < std::size_t(tokens); ++t) {
+        const std::size_t i = t * stride + row;
+        if (gap) {
+          gaps_are_left &= std::memcmp(&got[i], &poison[i], 4) == 0;
+          continue;
+        }
+        BatchProduct p = w.times(x.row(t));
+        const auto plus = [&](double term) { p.value += term, p.terms += std::abs(term); };
+        if (!in_first) plus(double(bias[row - rows]));
+        if (add) plus(double(before[i]));
+        worst = std::max(worst, fixtures::off(got[i], p.value, fixtures::batch_bound(p, c.columns)));
+      }
+    }
+    INFO(fixtures::named(c.first, c.columns, c.rows)
+         << ", " << info(c.second).name << ", " << tokens << " tokens" << (add ? ", added" : ""));
+    CHECK(worst <= 1);
+    CHECK(gaps_are_left);
+  }
+}
+
+void check_gate_up(QuantFormat f, int tokens) {
+  constexpr std::int64_t kColumns = 512, kRows = 768;
+  const Weights gate(f, kColumns, kRows), up(f, kColumns, kRows, 4);
+  const PlanesOnDevice gate_there(gate), up_there(up);
+  const BatchOnDevice x(activations(tokens, kColumns), kColumns);
+  const Tiled tiled(x, tokens);
+  const int room = cuda::tiled_tokens(tokens);
+  const OnDevice<std::uint16_t> out(std::size_t(room) * kRows);
+  const Stream stream;
+  cuda::tiled_gate_up(gate_there.matrix(), up_there.matrix(), tiled.batch(),
+                      reinterpret_cast<__half*>(out.get()), stream);
+  const std::vector<std::uint16_t> there = out.read();
+  std::vector<std::uint16_t> got;
+  std::vector<fixtures::SwiGlu> expected;
+  for (std::int64_t i = 0; i < kRows; ++i) {
+    const WeightRow g(gate, i), u(up, i);
+    for (int t = 0; t < tokens; ++t) {
+      got.push_back(there[std::size_t(cuda::tiled_index(i, t, room))]);
+      const double* const row = x.row(std::size_t(t));
+      expected.push_back(fixtures::swiglu(g.times(row), u.times(row), kColumns));
+    }
+  }
+  INFO(info(f).name << ", " << tokens << " tokens");
+  CHECK(fixtures::worst_of(got, expected) <= 1);
+}
+
+bool runs_here() { return cuda::has_tiled_gemm(); }
+
+}  // namespace
+
+TEST_CASE("Every column has one place in a tile", "[cuda]") {
+  for (const int tokens : {8, 16, 32, 64}) {
+    std::vector<bool> taken(std::size_t(2 * cuda::kTileColumns * tokens), false);
+    for (int column = 0; column < 2 * cuda::kTileColumns; ++column)
+      for (int token = 0; token < tokens; ++token) {
+        const auto at = std::size_t(cuda::tiled_index(column, token, tokens));
+        REQUIRE(at < taken.size());
+        REQUIRE(!taken[at]);
+        taken[at] = true;
+      }
+  }
+}
+
+TEST_CASE("A tiled batch agrees with sums in double", "[cuda][sm_90][gpu]") {
+  if (!runs_here()) SKIP("needs compute capability 9.0");
+  for (const QuantFormat f : {kQ4_K, kQ5_K, kQ6_K})
+    for (const int tokens : {1, 7, 8, 9, 16, 17, 32, 33, 64}) {
+      check({f, kQ6_K, 1280, 100}, tokens);
+      check({f, f, 256, 33}, tokens);
+    }
+  // Clusters of two, four and eight blocks, of unequal shares.
+  check({kQ4_K, kQ6_K, 256 * 9, 300}, 20);
+  check({kQ4_K, kQ4_K, 256 * 17, 257}, 40);
+  check({kQ6_K, kQ6_K, 256 * 35, 129}, 5);
+  check({kQ5_K, kQ6_K, 256 * 56, 1}, 64);
+  check({kQ6_K, kQ4_K, 1024, 40}, 3);  // two launches
+}
+
+TEST_CASE("Gate and up of a tiled batch", "[cuda][sm_90][gpu]") {
+  if (!runs_here()) SKIP("needs compute capability 9.0");
+  for (const QuantFormat f : {kQ4_K, kQ5_K, kQ6_K})
+    for (const int tokens : {3, 12, 32, 50}) check_gate_up(f, tokens);
+}
+
+TEST_CASE("A tiled batch is bit-identical in every run, whatever its neighbours are",
+          "[cuda][sm_90][gpu]") {
+  if (!runs_here()) SKIP("needs compute capability 9.0");
+  constexpr std::int64_t kColumns = 4096, kRows = 512;
+  for (const QuantFormat f : {kQ4_K, kQ6_K})
+    for (const int tokens : {8, 64}) {
+      const Weights w(f, kColumns, kRows);
+      const PlanesOnDevice soa(w);
+      std::vector<float> x = activations(tokens, kColumns);
+      const auto run = [&] {
+        const BatchOnDevice there(x, kColumns);
+        const Tiled tiled(there, tokens);
+        const OnDevice<float> out(std::size_t(tokens) * kRows);
+        const Stream stream;
+        const cuda::SmallBatchJob job{soa.matrix(), out.get()};
+        cuda::tiled_gemm({&job, 1}, tiled.batch(), {kRows}, stream);
+        std::vector<float> got = out.read();
+        got.resize(kRows);  // the first token
+        return got;
+      };
+      const std::vector<float> first = run();
+      CHECK(run() == first);
+      std::fill(x.begin() + kColumns, x.end(), 77.0f);
+      CHECK(run() == first);
+    }
+}
