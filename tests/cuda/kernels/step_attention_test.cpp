@@ -1,6 +1,7 @@
 #include "engine/kernels/cuda/attention/step_attention.cuh"
 
 #include "engine/kernels/cuda/kv/rope_and_store.cuh"
+#include "engine/kernels/cuda/activations/tile_order.hpp"
 #include "tests/catch.hpp"
 #include "tests/cuda/kernels/cache_data.cuh"
 
@@ -54,9 +55,10 @@ std::vector<std::uint16_t> queries_of(const Step& step) {
   return floats_to_halves(q);
 }
 
-// Attention of the step's rows [first, end). All memory that is written begins as NaNs.
+// Attention of the step's rows [first, end). All memory that is written begins as NaNs. `tiled`: the
+// tokens for which the output is tiled; 0: rows follow one another.
 std::vector<std::uint16_t> run(const Step& step, const Sequences& in, std::size_t first,
-                               std::size_t end, int splits) {
+                               std::size_t end, int splits, int tiled = 0) {
   const std::size_t rows = end - first, parts = rows * std::size_t(splits);
   const std::vector<std::uint16_t> all = queries_of(step);
   const OnDevice<std::uint16_t> queries(
@@ -70,7 +72,7 @@ std::vector<std::uint16_t> run(const Step& step, const Sequences& in, std::size_
   const OnDevice<int> positions(position), sequences(sequence);
   const OnDevice<float> m(parts * std::size_t(step.heads())), l(parts * std::size_t(step.heads())),
       o(parts * step.width());
-  const OnDevice<std::uint16_t> out(rows * step.width());
+  const OnDevice<std::uint16_t> out(std::max(rows, std::size_t(tiled)) * step.width());
   const cuda::Partials partials{m.get(), l.get(), o.get()};
   const Stream stream;
   cuda::attend_rows(
@@ -78,7 +80,7 @@ std::vector<std::uint16_t> run(const Step& step, const Sequences& in, std::size_
       {reinterpret_cast<const __half*>(queries.get()), int(rows), step.heads(), step.window},
       in.cache, CacheData::kLayer, splits, {positions.get(), sequences.get()}, partials);
   cuda::merge_rows(stream, partials, int(rows), splits, step.heads(), step.cache.dim,
-                   reinterpret_cast<__half*>(out.get()));
+                   {reinterpret_cast<__half*>(out.get()), 0, tiled});
   stream.wait();
   return out.read();
 }
@@ -114,6 +116,22 @@ void check(const Step& step) {
   }
 }
 
+// Tiled outputs are the same bits in another place.
+void check_tiled(const Step& step) {
+  const Sequences in(step);
+  const int splits = cuda::step_splits(*std::ranges::max_element(step.lengths));
+  const std::size_t rows = step.lengths.size();
+  const int room = cuda::tiled_tokens(int(rows));
+  const std::vector<std::uint16_t> expected = run(step, in, 0, rows, splits),
+                                   got = run(step, in, 0, rows, splits, room);
+  std::size_t differ = 0;
+  for (std::size_t row = 0; row < rows; ++row)
+    for (std::size_t i = 0; i < step.width(); ++i)
+      differ += got[std::size_t(cuda::tiled_index(std::int64_t(i), int(row), room))] !=
+                expected[row * step.width() + i];
+  CHECK(differ == 0);
+}
+
 const std::vector<int> kLengths = {1, 17, 256, 257, 700, 16, 2049};
 
 }  // namespace
@@ -124,6 +142,7 @@ TEST_CASE("Every row of a step attends to its own sequence", "[cuda][gpu]") {
   check({.cache = {.kv_heads = 1, .dim = 64}, .group = 20, .lengths = kLengths});
   check({.cache = {.dim = 96, .block_tokens = 16}, .lengths = kLengths});
   check({.cache = {.dim = 256}, .group = 1, .lengths = kLengths});
+  check_tiled({.lengths = kLengths});
 }
 
 TEST_CASE("Rows of a step attend to quantized caches", "[cuda][gpu]") {

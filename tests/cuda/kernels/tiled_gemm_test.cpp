@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/kernels/cuda/activations/elementwise.cuh"
 #include "tests/catch.hpp"
 #include "tests/cuda/kernels/batch_products.cuh"
 #include "tests/engine/random_values.hpp"
@@ -135,6 +136,34 @@ TEST_CASE("Every column has one place in a tile", "[cuda]") {
         taken[at] = true;
       }
   }
+}
+
+TEST_CASE("Tiled rows, and their norm, are the same bits in another place", "[cuda][gpu]") {
+  constexpr int kTokens = 19, kWidth = 1536;
+  const int room = cuda::tiled_tokens(kTokens);
+  const OnDevice<float> x(normal_values(kTokens * kWidth, 1)), weight(normal_values(kWidth, 2));
+  const OnDevice<std::uint16_t> rows(kTokens * kWidth), tiled(std::size_t(room) * kWidth),
+      normed(std::size_t(room) * kWidth);
+  const auto halves = [](const OnDevice<std::uint16_t>& data) {
+    return reinterpret_cast<__half*>(data.get());
+  };
+  const Stream stream;
+  const cuda::Batch batch{kTokens, kWidth};
+  const cuda::Norm norm{weight.get(), 1e-5f};
+  const cuda::Rows floats{x.get(), cuda::ValueType::kF32, kWidth};
+  cuda::rms_norm(stream, batch, floats, {}, norm, {rows.get(), cuda::ValueType::kF16, kWidth});
+  cuda::tile_rows(stream, {halves(rows), kTokens}, kWidth, halves(tiled));
+  cuda::rms_norm_tiled(stream, batch, floats, norm, halves(normed));
+  stream.wait();
+  const auto expected = rows.read(), moved = tiled.read(), together = normed.read();
+  std::size_t differ = 0;
+  for (int token = 0; token < kTokens; ++token)
+    for (int i = 0; i < kWidth; ++i) {
+      const auto at = std::size_t(cuda::tiled_index(i, token, room));
+      const std::uint16_t value = expected[std::size_t(token * kWidth + i)];
+      differ += moved[at] != value || together[at] != value;
+    }
+  CHECK(differ == 0);
 }
 
 TEST_CASE("A tiled batch agrees with sums in double", "[cuda][sm_90][gpu]") {

@@ -67,10 +67,6 @@ void attend(State& s, TokenCount cached, int layer, int tokens) {
     attend_on_gpu(f, s.kv, layer, tokens);
 }
 
-void norm(const ForwardContext& f, const float* weight, int tokens) {
-  norm_rows(f, 0, tokens, weight, {f.buffers.batch.x, ValueType::kF16, f.hidden()});
-}
-
 void experts(State& s, const PrefillOffload& offload, TokenCount cached, int layer, int tokens) {
   const ForwardContext f = s.forward();
   const bool kept = s.on_host().computes_experts(layer);
@@ -89,13 +85,11 @@ void queue_layer(State& s, const PrefillOffload& offload, TokenCount cached, int
     if (stages) stages->begin(activity_of(block), layer);
     switch (block) {
       case FusedBlock::kAttention:
-        norm(f, w.attention_norm, tokens);
         project_qkv(f, w, tokens);
         attend(s, cached, layer, tokens);
         add_attention_output(f, w, tokens);
         break;
       case FusedBlock::kFfn:
-        norm(f, w.ffn_norm, tokens);
         add_ffn(f, w, tokens);
         break;
       case FusedBlock::kExperts: experts(s, offload, cached, layer, tokens); break;

@@ -73,6 +73,18 @@ bool is_tiled(const ForwardContext& f, int tokens, Matrices matrices) {
          });
 }
 
+// batch.x = the norm of the first rows of vectors.hidden, tiled.
+TiledBatch tiled_norm(const ForwardContext& f, const float* weight, int tokens) {
+  rms_norm_tiled(f.stream, {tokens, f.hidden()}, {f.hidden_row(0), ValueType::kF32, f.hidden()},
+                 {weight, f.hyper().norm_eps}, f.buffers.batch.x);
+  return {f.buffers.batch.x, tokens};
+}
+
+// batch.x = the same, row by row.
+void norm(const ForwardContext& f, const float* weight, int tokens) {
+  norm_rows(f, 0, tokens, weight, {f.buffers.batch.x, ValueType::kF16, f.hidden()});
+}
+
 // The first rows of batch.x, tiled.
 TiledBatch tiled_rows(const ForwardContext& f, int tokens, std::int64_t columns) {
   __half* const to = f.buffers.batch.x + tokens * columns;
@@ -113,13 +125,20 @@ void project_qkv(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   const int q = q_width(w.attention), kv = kv_width(w.attention);
   const SmallBatchJob jobs[] = {{w.q, to}, {w.k, to + q}, {w.v, to + q + kv}};
   if (is_tiled(f, tokens, {&w.q, &w.k, &w.v}))
-    return tiled_gemm(jobs, tiled_rows(f, tokens, w.q.columns), {qkv_width(w.attention)}, f.stream);
+    return tiled_gemm(jobs, tiled_norm(f, w.attention_norm, tokens), {qkv_width(w.attention)},
+                      f.stream);
+  norm(f, w.attention_norm, tokens);
   if (!is_small_batch(f, tokens, {&w.q, &w.k, &w.v}))
     return multiply(f, {&w.q, &w.k, &w.v}, tokens, {to});
   small_batch_gemm(jobs, {f.buffers.batch.x, tokens}, {qkv_width(w.attention)}, f.stream);
 }
 
-void add_attention_output(const ForwardContext& f, const DeviceLayer& w, int tokens) {
+bool takes_tiled_attention(const ForwardContext& f, const DeviceLayer& w, int tokens) {
+  return is_tiled(f, tokens, {&w.output});
+}
+
+void add_attention_output(const ForwardContext& f, const DeviceLayer& w, int tokens, bool tiled) {
+  if (tiled) return add_tiled(f, w.output, {f.buffers.batch.x, tokens}, w.output_bias);
   if (is_tiled(f, tokens, {&w.output}))
     return add_tiled(f, w.output, tiled_rows(f, tokens, w.output.columns), w.output_bias);
   if (is_small_batch(f, tokens, {&w.output}))
@@ -134,9 +153,10 @@ void add_attention_output(const ForwardContext& f, const DeviceLayer& w, int tok
 void add_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   const PrefillBuffers& batch = f.buffers.batch;
   if (w.gate.format == w.up.format && is_tiled(f, tokens, {&w.gate, &w.up, &w.down})) {
-    tiled_gate_up(w.gate, w.up, tiled_rows(f, tokens, w.gate.columns), batch.ffn_hidden, f.stream);
+    tiled_gate_up(w.gate, w.up, tiled_norm(f, w.ffn_norm, tokens), batch.ffn_hidden, f.stream);
     return add_tiled(f, w.down, {batch.ffn_hidden, tokens}, nullptr);
   }
+  norm(f, w.ffn_norm, tokens);
   if (is_small_batch(f, tokens, {&w.gate, &w.up, &w.down})) {
     small_batch_gate_up(w.gate, w.up, {batch.x, tokens}, f.buffers.small_batch.gate_out,
                         batch.ffn_hidden, f.stream);

@@ -16,13 +16,18 @@ std::int64_t fp16_weights_for_batch(const DeviceModel& model);
 /// to = the normed hidden states of `tokens` tokens from row `first` on.
 void norm_rows(const ForwardContext& f, int first, int tokens, const float* weight, const Rows& to);
 
-/// vectors.projected = [q | k | v] of batch.x
+/// vectors.projected = [q | k | v] of the layer's norm of the first rows of vectors.hidden
 void project_qkv(const ForwardContext& f, const DeviceLayer& w, int tokens);
 
-/// vectors.hidden += output matrix times batch.x + bias
-void add_attention_output(const ForwardContext& f, const DeviceLayer& w, int tokens);
+/// True if add_attention_output() can take the attention output tiled (tile_order.hpp).
+bool takes_tiled_attention(const ForwardContext& f, const DeviceLayer& w, int tokens);
 
-/// vectors.hidden += down times (silu(gate times batch.x) * (up times batch.x))
+/// vectors.hidden += output matrix times batch.x + bias. `tiled`: batch.x is tiled.
+void add_attention_output(const ForwardContext& f, const DeviceLayer& w, int tokens,
+                          bool tiled = false);
+
+/// vectors.hidden += down times (silu(gate times x) * (up times x)) for x, the layer's norm of the
+/// first rows of vectors.hidden
 void add_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens);
 
 /// logits[rows][vocabulary] = head times the first rows of batch.x. The head: F16 or quantized.

@@ -5,6 +5,7 @@
 #include "engine/backends/cuda/forward/batch_experts.cuh"
 #include "engine/backends/cuda/forward/batch_products.cuh"
 #include "engine/backends/cuda/forward/decode.cuh"
+#include "engine/kernels/cuda/activations/tile_order.hpp"
 #include "engine/kernels/cuda/attention/prefill_attention.cuh"
 #include "engine/kernels/cuda/attention/step_attention.cuh"
 #include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
@@ -18,8 +19,10 @@ namespace {
 // token each.
 constexpr int kFewExpertRows = 4;
 
-// batch.x = the attention output of single rows, as many at a time as there is room for partials.
-void attend_singles(const ForwardContext& f, const SequenceRows& step, int kept, int layer) {
+// batch.x = the attention output of single rows, as many at a time as there is room for partials;
+// `tiled`: 0, or the tokens for which it is tiled.
+void attend_singles(const ForwardContext& f, const SequenceRows& step, int kept, int layer,
+                    int tiled) {
   const AttentionShape& a = f.layer(layer).attention;
   const std::int64_t width = q_width(a);
   for (int first = 0; first < step.singles; first += step.partial_rows) {
@@ -28,7 +31,7 @@ void attend_singles(const ForwardContext& f, const SequenceRows& step, int kept,
     attend_rows(f.stream, {f.buffers.vectors.queries + first * width, rows, a.heads, int(a.window)},
                 step.cache, kept, step.splits, at, step.partials);
     merge_rows(f.stream, step.partials, rows, step.splits, a.heads, int(a.head_dim),
-               f.buffers.batch.x + first * width);
+               {f.buffers.batch.x, first, tiled});
   }
 }
 
@@ -41,21 +44,17 @@ void attend_chunk(const ForwardContext& f, const SequenceRows& step, const Promp
                   f.buffers.batch.x + first);
 }
 
-void norm(const ForwardContext& f, const float* weight, int rows) {
-  norm_rows(f, 0, rows, weight, {f.buffers.batch.x, ValueType::kF16, f.hidden()});
-}
-
 void queue_attention(State& s, const SequenceRows& step, int layer) {
   const ForwardContext f = s.forward();
   const DeviceLayer& w = f.layer(layer);
   const int kept = s.kv.cache().layer(layer);
-  norm(f, w.attention_norm, step.rows);
   project_qkv(f, w, step.rows);
   rope_and_store(f.stream, new_token_inputs(f, layer), step.cache, kept, step.rows, step.at,
                  f.buffers.vectors.queries);
-  attend_singles(f, step, kept, layer);
+  const bool tiled = step.chunks.empty() && takes_tiled_attention(f, w, step.rows);
+  attend_singles(f, step, kept, layer, tiled ? tiled_tokens(step.rows) : 0);
   for (const PromptChunk& chunk : step.chunks) attend_chunk(f, step, chunk, kept, layer);
-  add_attention_output(f, w, step.rows);
+  add_attention_output(f, w, step.rows, tiled);
 }
 
 void queue_experts_of(State& s, const SequenceRows& step, int layer) {
@@ -76,7 +75,6 @@ void queue_layer(State& s, const SequenceRows& step, int layer, StageListener* s
     switch (block) {
       case FusedBlock::kAttention: queue_attention(s, step, layer); break;
       case FusedBlock::kFfn:
-        norm(f, w.ffn_norm, step.rows);
         add_ffn(f, w, step.rows);
         break;
       case FusedBlock::kExperts: queue_experts_of(s, step, layer); break;

@@ -8,6 +8,7 @@
 
 #include "core/base/error.hpp"
 #include "engine/cuda/launch.cuh"
+#include "engine/kernels/cuda/activations/tile_order.hpp"
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -149,6 +150,38 @@ __global__ void rms_norm_kernel(Batch batch, Rows x, Addition addition, Norm nor
   }
 }
 
+// The values of four columns are in two places: those of even and of odd columns.
+__device__ __forceinline__ void store_tiled(const Pack<4>& pack, int i, int token, int tiled,
+                                            __half* out) {
+#pragma unroll
+  for (int odd = 0; odd < 2; ++odd) {
+    Stored<__half, 2> pair;
+    narrow(pack.v[odd], pair.v[0]);
+    narrow(pack.v[odd + 2], pair.v[1]);
+    *reinterpret_cast<Stored<__half, 2>*>(out + tiled_index(4 * i + odd, token, tiled)) = pair;
+  }
+}
+
+__global__ void rms_norm_tiled_kernel(int packs, ConstRows x, Norm norm, int tiled, __half* out) {
+  wait_for_inputs();
+  allow_next_kernel();
+  const void* const row = row_of(x, blockIdx.x);
+  float squares = 0;
+  for (int i = int(threadIdx.x); i < packs; i += int(blockDim.x)) {
+    const Pack<4> value = load_as<float, 4>(row, i);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) squares += value.v[k] * value.v[k];
+  }
+  const float scale = 1 / sqrtf(block_sum(squares) / float(packs * 4) + norm.eps);
+  for (int i = int(threadIdx.x); i < packs; i += int(blockDim.x)) {
+    Pack<4> value = load_as<float, 4>(row, i);
+    const Pack<4> weight = load_as<float, 4>(norm.weight, i);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) value.v[k] = value.v[k] * scale * weight.v[k];
+    store_tiled(value, i, int(blockIdx.x), tiled, out);
+  }
+}
+
 __device__ __forceinline__ float silu(float x) { return x / (1 + __expf(-x)); }
 
 template <class In, int N>
@@ -229,6 +262,16 @@ void rms_norm(const Stream& stream, const Batch& batch, const Rows& x, const Add
   const unsigned threads = norm_threads(batch.width / (four ? 4 : 1));
   launch(stream, {dim3(unsigned(batch.tokens)), dim3(threads)}, Start::kEarly,
          four ? rms_norm_kernel<4> : rms_norm_kernel<1>, batch, x, addition, norm, out);
+}
+
+void rms_norm_tiled(const Stream& stream, const Batch& batch, const ConstRows& x, const Norm& norm,
+                    __half* out) {
+  RIGCAST_ASSERT(x.type == ValueType::kF32 && norm.weight && by_four(x) && by_four(norm.weight));
+  RIGCAST_ASSERT(batch.width % kTileColumns == 0 && batch.tokens <= kMaxTiledTokens);
+  if (batch.tokens == 0 || batch.width == 0) return;
+  const int packs = batch.width / 4;
+  launch(stream, {dim3(unsigned(batch.tokens)), dim3(norm_threads(packs))}, Start::kEarly,
+         rms_norm_tiled_kernel, packs, x, norm, tiled_tokens(batch.tokens), out);
 }
 
 void silu_times(const Stream& stream, const Batch& batch, const ConstRows& gate,

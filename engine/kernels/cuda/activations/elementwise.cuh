@@ -34,6 +34,12 @@ void add_rows(const Stream& stream, const Batch& batch, const Rows& x, const Add
 void rms_norm(const Stream& stream, const Batch& batch, const Rows& x, const Addition& addition,
               const Norm& norm, const Rows& out);
 
+/// As rms_norm() without an addition, with results in F16 that are tiled for
+/// tiled_tokens(batch.tokens) tokens (tile_order.hpp). width: a multiple of kTileColumns; rows of x
+/// as for moves of four values.
+void rms_norm_tiled(const Stream& stream, const Batch& batch, const ConstRows& x, const Norm& norm,
+                    __half* out);
+
 /// out = silu(gate) * up. gate and up: both F16 or both F32; out: F16.
 void silu_times(const Stream& stream, const Batch& batch, const ConstRows& gate,
                 const ConstRows& up, const Rows& out);

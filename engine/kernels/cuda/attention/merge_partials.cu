@@ -4,6 +4,7 @@
 
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/activations/quantize_device.cuh"
+#include "engine/kernels/cuda/activations/tile_order.hpp"
 #include "engine/kernels/cuda/attention/attention_tiles.cuh"
 
 namespace rigcast::engine::cuda {
@@ -66,10 +67,15 @@ __device__ void quantize_32(float x, int block, int lane, const QuantizedActivat
   if (lane % 16 == 0) out.sum16[block * 2 + lane / 16] = s.scale * float(sum);
 }
 
+__device__ std::int64_t index_in(const HalfRows& rows, std::int64_t row, std::int64_t width,
+                                 int column) {
+  return rows.tiled > 0 ? tiled_index(column, int(row), rows.tiled) : row * width + column;
+}
+
 // One thread block merges 32 columns.
 __global__ void __launch_bounds__(32 * kWarps)
     merge(Partials partials, int count, int heads, int dim, float* out,
-          QuantizedActivations quantized, __half* halves) {
+          QuantizedActivations quantized, HalfRows halves) {
   __shared__ Column columns[kWarps][32];
   allow_next_kernel();
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
@@ -88,7 +94,7 @@ __global__ void __launch_bounds__(32 * kWarps)
   const Column sum = mix(m, l, o);
   const float x = __fdiv_rn(sum.o, sum.l);
   if (out) out[column] = x;
-  if (halves) halves[row * width + column] = __float2half_rn(x);
+  if (halves.to) halves.to[index_in(halves, halves.first + row, width, column)] = __float2half_rn(x);
   if (quantized.q) quantize_32(x, int(blockIdx.x), lane, quantized);
 }
 
@@ -98,11 +104,11 @@ void merge_partials(const Stream& stream, const Partials& partials, int count, i
                     int head_dim, const Outputs& out) {
   const dim3 grid(unsigned(heads * head_dim / 32));
   launch(stream, {grid, dim3(32 * kWarps)}, Start::kEarly, merge, partials, count, heads, head_dim,
-         out.floats, out.quantized, static_cast<__half*>(nullptr));
+         out.floats, out.quantized, HalfRows{});
 }
 
 void merge_rows(const Stream& stream, const Partials& partials, int rows, int splits, int heads,
-                int head_dim, __half* out) {
+                int head_dim, const HalfRows& out) {
   if (rows < 1) return;
   const dim3 grid(unsigned(heads * head_dim / 32), unsigned(rows));
   launch(stream, {grid, dim3(32 * kWarps)}, Start::kEarly, merge, partials, splits, heads, head_dim,

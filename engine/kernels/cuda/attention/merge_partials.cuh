@@ -23,9 +23,18 @@ struct Partials {
 void merge_partials(const Stream& stream, const Partials& partials, int count, int heads,
                     int head_dim, const Outputs& out);
 
+/// Where rows of F16 are written: one after the other, or tiled for `tiled` tokens
+/// (tile_order.hpp).
+struct HalfRows {
+  __half* to = nullptr;
+  int first = 0;  // the first row that is written
+  int tiled = 0;  // 0: one after the other
+};
+
 /// out[rows][heads * head_dim] = the attention outputs, merged from partials
-/// [row][split][heads] of splits [0, splits). heads * head_dim is a multiple of 32.
+/// [row][split][heads] of splits [0, splits). heads * head_dim is a multiple of 32; where rows are
+/// tiled, of kTileColumns.
 void merge_rows(const Stream& stream, const Partials& partials, int rows, int splits, int heads,
-                int head_dim, __half* out);
+                int head_dim, const HalfRows& out);
 
 }  // namespace rigcast::engine::cuda

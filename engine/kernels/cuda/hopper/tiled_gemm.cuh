@@ -11,7 +11,7 @@
 
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
-#include "engine/kernels/cuda/hopper/tile_order.hpp"
+#include "engine/kernels/cuda/activations/tile_order.hpp"
 
 namespace rigcast::engine::cuda {
 

@@ -5,7 +5,7 @@
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/hopper/lane_weights.cuh"
 #include "engine/kernels/cuda/hopper/tensor_memory.cuh"
-#include "engine/kernels/cuda/hopper/tile_order.hpp"
+#include "engine/kernels/cuda/activations/tile_order.hpp"
 #include "engine/kernels/cuda/matvec/matvec.cuh"
 
 namespace rigcast::engine::cuda {
