@@ -1,7 +1,7 @@
 #include "engine/kernels/cuda/attention/step_attention.cuh"
 
-#include "engine/kernels/cuda/kv/rope_and_store.cuh"
 #include "engine/kernels/cuda/activations/tile_order.hpp"
+#include "engine/kernels/cuda/kv/rope_and_store.cuh"
 #include "tests/catch.hpp"
 #include "tests/cuda/kernels/cache_data.cuh"
 
