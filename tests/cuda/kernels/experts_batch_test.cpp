@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "engine/kernels/cuda/activations/tile_order.hpp"
 #include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
+#include "engine/kernels/cuda/hopper/tiled_experts.cuh"
 #include "engine/kernels/ref/ops.hpp"
 #include "tests/catch.hpp"
 #include "tests/cuda/kernels/batch_products.cuh"
@@ -238,6 +240,113 @@ void check_down(QuantFormat f, const GroupsOnDevice& g) {
 }
 
 }  // namespace
+
+namespace {
+
+std::size_t tiled_values(const GroupsOnDevice& g, std::int64_t columns) {
+  return std::size_t(cuda::tiled_group_values(g.get(), columns));
+}
+
+// Calls call(choice, index) for a column of every choice, with its index among tiled activations.
+template <class Call>
+void for_tiled_column(const GroupsOnDevice& g, std::int64_t columns, std::int64_t column,
+                      const Call& call) {
+  const auto groups = g.groups.read();
+  const auto order = g.order.read();
+  const int count = g.group_count.read()[0];
+  for (int i = 0; i < count; ++i)
+    for (int token = 0; token < groups[std::size_t(i)].count; ++token)
+      call(std::size_t(order[std::size_t(groups[std::size_t(i)].first + token)]),
+           std::size_t(i * g.group_tokens * columns +
+                       cuda::tiled_index(column, token, g.group_tokens)));
+}
+
+void check_tiled_gate_up(QuantFormat f, const GroupsOnDevice& g) {
+  constexpr std::int64_t kColumns = 512, kRows = 256;
+  const auto gates = stack(f, kColumns, kRows), ups = stack(f, kColumns, kRows, 5);
+  const PlanesOnDevice gate(gates), up(ups);
+  const std::vector<float> values = normal_values(std::size_t(g.tokens) * kColumns, 3);
+  const OnDevice<float> x(values);
+  const BatchOnDevice halves(values, kColumns);
+  // What stands for tokens that do not exist is NaN.
+  const OnDevice<std::uint16_t> tiled(
+      std::vector<std::uint16_t>(tiled_values(g, kColumns), 0x7E00));
+  const OnDevice<std::uint16_t> out(tiled_values(g, kRows));
+  const Stream stream;
+  cuda::tile_groups(stream, g.get(), x.get(), kColumns, reinterpret_cast<__half*>(tiled.get()));
+  cuda::tiled_experts_gate_up({gate.matrix(), gate.stride()}, {up.matrix(), up.stride()}, g.get(),
+                              reinterpret_cast<const __half*>(tiled.get()),
+                              reinterpret_cast<__half*>(out.get()), stream);
+  const std::vector<std::uint16_t> there = out.read();
+  const std::vector<int> ids = g.ids.read();
+  std::vector<std::uint16_t> got;
+  std::vector<fixtures::SwiGlu> expected;
+  for (std::int64_t i = 0; i < kRows; i += 5) {
+    std::vector<WeightRow> gate_rows, up_rows;
+    for (std::size_t e = 0; e < std::size_t(kExperts); ++e)
+      gate_rows.emplace_back(gates[e], i), up_rows.emplace_back(ups[e], i);
+    for_tiled_column(g, kRows, i, [&](std::size_t choice, std::size_t at) {
+      const auto expert = std::size_t(ids[choice]);
+      const double* const row = halves.row(choice / kUsed);
+      got.push_back(there[at]);
+      expected.push_back(
+          fixtures::swiglu(gate_rows[expert].times(row), up_rows[expert].times(row), kColumns));
+    });
+  }
+  INFO(info(f).name << ", groups of " << g.group_tokens);
+  CHECK(got.size() == (kRows + 4) / 5 * g.choices());
+  CHECK(fixtures::worst_of(got, expected) <= 1);
+}
+
+void check_tiled_down(QuantFormat f, const GroupsOnDevice& g) {
+  constexpr std::int64_t kColumns = 768, kRows = 132;
+  const auto all = stack(f, kColumns, kRows);
+  const PlanesOnDevice down(all);
+  const BatchOnDevice x(normal_values(g.choices() * kColumns, 3), kColumns);
+  std::vector<std::uint16_t> values(tiled_values(g, kColumns), 0x7E00);
+  for (std::int64_t i = 0; i < kColumns; ++i)
+    for_tiled_column(g, kColumns, i, [&](std::size_t choice, std::size_t at) {
+      values[at] = x.fp16[choice * kColumns + std::size_t(i)];
+    });
+  const OnDevice<std::uint16_t> tiled(values);
+  const OnDevice<float> out(g.choices() * kRows);
+  const Stream stream;
+  cuda::tiled_experts_down({down.matrix(), down.stride()}, g.get(),
+                           reinterpret_cast<const __half*>(tiled.get()), out.get(), stream);
+  const std::vector<float> got = out.read();
+  const std::vector<int> ids = g.ids.read();
+  double worst = 0;
+  for (std::int64_t i = 0; i < kRows; ++i) {
+    std::vector<WeightRow> rows;
+    for (const Weights& w : all) rows.emplace_back(w, i);
+    for (std::size_t choice = 0; choice < g.choices(); ++choice) {
+      const BatchProduct p = rows[std::size_t(ids[choice])].times(x.row(choice));
+      worst = std::max(worst, fixtures::off(got[choice * kRows + std::size_t(i)], p.value,
+                                            fixtures::batch_bound(p, kColumns)));
+    }
+  }
+  INFO(info(f).name << ", groups of " << g.group_tokens);
+  CHECK(worst <= 1);
+}
+
+}  // namespace
+
+TEST_CASE("Tiled experts without tokens, with one and with many", "[cuda][sm_90][gpu]") {
+  using enum QuantFormat;
+  const Stream stream;
+  for (const int group_tokens : {8, 16, 32, 64}) {
+    const GroupsOnDevice g{45, kUsed, kExperts, group_tokens};
+    route_as_chosen(g, stream);
+    check_groups(g);
+    for (const QuantFormat f : {kQ4_K, kQ5_K, kQ6_K}) {
+      const Weights one(f, 512, 256);
+      const PlanesOnDevice soa(one);
+      if (!cuda::supports_tiled_experts({soa.matrix(), 0}, {soa.matrix(), 0}, {soa.matrix(), 0}))
+        SKIP("needs compute capability 9.0");
+      check_tiled_gate_up(f, g), check_tiled_down(f, g);
+    }
+  }
+}
 
 TEST_CASE("Experts without tokens, with one and with many", "[cuda][sm_80][gpu]") {
   using enum QuantFormat;

@@ -55,8 +55,8 @@ std::vector<std::uint16_t> queries_of(const Step& step) {
   return floats_to_halves(q);
 }
 
-// Attention of the step's rows [first, end). All memory that is written begins as NaNs. `tiled`: the
-// tokens for which the output is tiled; 0: rows follow one another.
+// Attention of the step's rows [first, end). All memory that is written begins as NaNs. `tiled`:
+// the tokens for which the output is tiled; 0: rows follow one another.
 std::vector<std::uint16_t> run(const Step& step, const Sequences& in, std::size_t first,
                                std::size_t end, int splits, int tiled = 0) {
   const std::size_t rows = end - first, parts = rows * std::size_t(splits);

@@ -73,8 +73,9 @@ void check(const Case& c, int tokens) {
     bool gaps_are_left = true;
     for (std::size_t row = 0; row < stride; ++row) {
       const bool gap = row >= rows + 40, in_first = row < rows;
-      const WeightRow w(in_first || gap ? first : second,
-                        std::int64_t(gap ? 0 : in_first ? row : row - rows));
+      const WeightRow w(in_first || gap ? first : second, std::int64_t(gap        ? 0
+                                                                       : in_first ? row
+                                                                                  : row - rows));
       for (std::size_t t = 0; t < std::size_t(tokens); ++t) {
         const std::size_t i = t * stride + row;
         if (gap) {
@@ -85,7 +86,8 @@ void check(const Case& c, int tokens) {
         const auto plus = [&](double term) { p.value += term, p.terms += std::abs(term); };
         if (!in_first) plus(double(bias[row - rows]));
         if (add) plus(double(before[i]));
-        worst = std::max(worst, fixtures::off(got[i], p.value, fixtures::batch_bound(p, c.columns)));
+        worst =
+            std::max(worst, fixtures::off(got[i], p.value, fixtures::batch_bound(p, c.columns)));
       }
     }
     INFO(fixtures::named(c.first, c.columns, c.rows)

@@ -7,6 +7,8 @@
 #include "engine/backends/cuda/forward/decode.cuh"
 #include "engine/backends/cuda/weights/expert_groups.cuh"
 #include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
+#include "engine/kernels/cuda/hopper/tiled_experts.cuh"
+#include "engine/kernels/cuda/hopper/tiled_gemm.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -42,6 +44,29 @@ void multiply_copied(const ForwardContext& f, ExpertStream& copied, int layer,
   });
 }
 
+// Computes the experts of a small batch that is tiled, where buffers have room for it: gate_out,
+// which no other product uses then, has it for the inputs.
+bool has_tiled_experts(const ForwardContext& f, const DeviceLayer& w, int tokens) {
+  const SmallBatchBuffers& v = f.buffers.small_batch;
+  if (tokens > kMaxTiledTokens ||
+      !supports_tiled_experts(w.expert_gate, w.expert_up, w.expert_down))
+    return false;
+  ExpertGroups g = v.groups;
+  g.tokens = tokens;
+  g.group_tokens = tiled_group_tokens(tokens, g.chosen.used, g.experts);
+  const std::int64_t width = w.expert_gate.first.rows;
+  const std::int64_t room = std::int64_t(v.routed) * g.chosen.used * width;
+  return tiled_group_values(g, f.hidden()) <= 2 * room && tiled_group_values(g, width) <= room;
+}
+
+void multiply_tiled(const ForwardContext& f, const DeviceLayer& w, const ExpertGroups& g) {
+  const SmallBatchBuffers& v = f.buffers.small_batch;
+  auto* const x = reinterpret_cast<__half*>(v.gate_out);
+  tile_groups(f.stream, g, f.buffers.vectors.normed, f.hidden(), x);
+  tiled_experts_gate_up(w.expert_gate, w.expert_up, g, x, v.ffn_hidden, f.stream);
+  tiled_experts_down(w.expert_down, g, v.ffn_hidden, v.experts, f.stream);
+}
+
 // Computes the experts of rows [first, first + tokens) of vectors.hidden. The router reads F32:
 // FP16 could change which experts are chosen.
 void experts_by_grouped_gemm(const ForwardContext& f, ExpertStream* copied, int layer, int first,
@@ -51,11 +76,16 @@ void experts_by_grouped_gemm(const ForwardContext& f, ExpertStream* copied, int 
   float* const normed = f.buffers.vectors.normed;
   ExpertGroups g = v.groups;
   g.tokens = tokens;
-  g.group_tokens = group_tokens_for(tokens, g.chosen.used, g.experts);
-  norm_rows(f, first, tokens, w.ffn_norm, {f.buffers.batch.x, ValueType::kF16, f.hidden()});
+  const bool tiled = !copied && has_tiled_experts(f, w, tokens);
+  g.group_tokens = tiled ? tiled_group_tokens(tokens, g.chosen.used, g.experts)
+                         : group_tokens_for(tokens, g.chosen.used, g.experts);
+  if (!tiled)
+    norm_rows(f, first, tokens, w.ffn_norm, {f.buffers.batch.x, ValueType::kF16, f.hidden()});
   norm_rows(f, first, tokens, w.ffn_norm, {normed, ValueType::kF32, f.hidden()});
   route_batch({w.router, f.hyper().normalised_experts, v.router_logits}, normed, g, f.stream);
-  if (copied)
+  if (tiled)
+    multiply_tiled(f, w, g);
+  else if (copied)
     multiply_copied(f, *copied, layer, g);
   else
     multiply_groups(f, {w.expert_gate, w.expert_up, w.expert_down}, g);

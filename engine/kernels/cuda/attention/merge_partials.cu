@@ -94,7 +94,8 @@ __global__ void __launch_bounds__(32 * kWarps)
   const Column sum = mix(m, l, o);
   const float x = __fdiv_rn(sum.o, sum.l);
   if (out) out[column] = x;
-  if (halves.to) halves.to[index_in(halves, halves.first + row, width, column)] = __float2half_rn(x);
+  if (halves.to)
+    halves.to[index_in(halves, halves.first + row, width, column)] = __float2half_rn(x);
   if (quantized.q) quantize_32(x, int(blockIdx.x), lane, quantized);
 }
 

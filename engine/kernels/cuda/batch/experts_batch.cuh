@@ -24,11 +24,11 @@ struct ExpertGroups {
   ExpertGroup* groups = nullptr;  // [most_groups]
   int* group_count = nullptr;     // the number of groups
   int tokens = 0, experts = 0;
-  int group_tokens = 0;  // 16, 32 or 64
+  int group_tokens = 0;  // 8 (tiled_experts.cuh), 16, 32 or 64
   int at_most = 0;       // the number of groups that products visit; 0: all that can exist
 };
 
-inline constexpr int kMinGroupTokens = 16;
+inline constexpr int kMinGroupTokens = 8;
 /// The group size that suits batches of `tokens` tokens.
 int group_tokens_for(int tokens, int used, int experts);
 /// The largest number of groups that `tokens` tokens can form, whatever their choices.

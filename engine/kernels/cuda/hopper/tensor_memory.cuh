@@ -1,6 +1,7 @@
 #pragma once
 // Device code for Hopper: barriers and bulk copies in shared memory, and products on its tensor
-// cores. Other code does not compile the instructions; kernels that use them are not launched there.
+// cores. Other code does not compile the instructions; kernels that use them are not launched
+// there.
 
 #include <cstdint>
 
@@ -128,8 +129,8 @@ __device__ __forceinline__ void hold(float (&values)[kCount]) {
 /// Begins the product of four warps: 64 rows, 16 columns and kTokens tokens, added to `d`. `w`: the
 /// weights of the warp's 16 rows, as for warp_multiply().
 template <int kTokens>
-__device__ __forceinline__ void multiply_async(float (&d)[kTokens / 2],
-                                               const std::uint32_t (&w)[4], std::uint64_t x) {
+__device__ __forceinline__ void multiply_async(float (&d)[kTokens / 2], const std::uint32_t (&w)[4],
+                                               std::uint64_t x) {
   static_assert(kTokens == 32 || kTokens == 64);
   if constexpr (kTokens == 32)
     asm volatile(

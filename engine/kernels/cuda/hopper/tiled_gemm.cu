@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "engine/kernels/cuda/hopper/for_tiles.cuh"
 #include "engine/kernels/cuda/hopper/tiled_kernel.cuh"
 
 namespace rigcast::engine::cuda {
@@ -30,26 +31,12 @@ void launch_with(void (*kernel)(TiledWork), const TiledWork& work, std::int64_t 
   launch(stream, shape, Start::kEarly, kernel, work);
 }
 
-// Calls `call` with the constant tiled_tokens(tokens).
-template <class Call>
-void for_tokens(int tokens, const Call& call) {
-  switch (tiled_tokens(tokens)) {
-    case 8: return call.template operator()<8>();
-    case 16: return call.template operator()<16>();
-    case 32: return call.template operator()<32>();
-    default: return call.template operator()<64>();
-  }
-}
-
 // Calls `call` with the formats as constants: one alone, or those that occur together in files.
 template <class Call>
 void for_formats(QuantFormat first, QuantFormat second, const Call& call) {
   using enum QuantFormat;
-  if (first == second) {
-    if (first == kQ4_K) return call.template operator()<kQ4_K, kQ4_K>();
-    if (first == kQ5_K) return call.template operator()<kQ5_K, kQ5_K>();
-    return call.template operator()<kQ6_K, kQ6_K>();
-  }
+  if (first == second)
+    return for_tiled_format(first, [&]<QuantFormat F>() { call.template operator()<F, F>(); });
   if (second == kQ6_K && first == kQ4_K) return call.template operator()<kQ4_K, kQ6_K>();
   if (second == kQ6_K && first == kQ5_K) return call.template operator()<kQ5_K, kQ6_K>();
   throw std::invalid_argument("tiled_gemm: formats that are not multiplied in one launch");
@@ -75,13 +62,13 @@ void launch_jobs(std::span<const SmallBatchJob> jobs, TiledWork work, const Stre
   const QuantFormat first = jobs.front().w.format, last = jobs.back().w.format;
   std::int64_t tiles = 0;
   for (const SmallBatchJob& job : jobs) {
-    work.parts[work.part_count++] = {view_of(job.w), job.w.rows,  job.out,
+    work.parts[work.part_count++] = {view_of(job.w), job.w.rows, job.out,
                                      job.bias,       int(tiles), job.w.format != first};
     tiles += tiles_of(job.w.rows);
   }
   work.cluster = cluster_for(tiles, work.blocks);
   for_formats(first, last, [&]<QuantFormat F, QuantFormat G>() {
-    for_tokens(work.tokens, [&]<int kTokens>() {
+    for_tiled_tokens(work.tokens, [&]<int kTokens>() {
       launch_with<kTokens>(tiled_kernel<F, G, kTokens>, work, tiles, stream);
     });
   });
@@ -135,8 +122,8 @@ void tiled_gate_up(const DeviceMatrix& gate, const DeviceMatrix& up, const Tiled
   work.part_count = 2;
   work.ffn_hidden = out;
   const std::int64_t tiles = tiles_of(2 * gate.rows);
-  for_formats(gate.format, gate.format, [&]<QuantFormat F, QuantFormat>() {
-    for_tokens(x.tokens, [&]<int kTokens>() {
+  for_tiled_format(gate.format, [&]<QuantFormat F>() {
+    for_tiled_tokens(x.tokens, [&]<int kTokens>() {
       launch_with<kTokens>(tiled_gate_up_kernel<F, kTokens>, work, tiles, stream);
     });
   });

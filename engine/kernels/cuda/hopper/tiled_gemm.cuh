@@ -10,8 +10,8 @@
 #include <span>
 
 #include "engine/cuda/cuda_stream.cuh"
-#include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
 #include "engine/kernels/cuda/activations/tile_order.hpp"
+#include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
 
 namespace rigcast::engine::cuda {
 

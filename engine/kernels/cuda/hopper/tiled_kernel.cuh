@@ -3,9 +3,9 @@
 // block has a part of the columns; each of its 8 warps has 16 rows.
 
 #include "engine/cuda/launch.cuh"
+#include "engine/kernels/cuda/activations/tile_order.hpp"
 #include "engine/kernels/cuda/hopper/lane_weights.cuh"
 #include "engine/kernels/cuda/hopper/tensor_memory.cuh"
-#include "engine/kernels/cuda/activations/tile_order.hpp"
 #include "engine/kernels/cuda/matvec/matvec.cuh"
 
 namespace rigcast::engine::cuda {
@@ -110,8 +110,8 @@ class InputRing {
 template <int kTokens>
 using LaneSums = float[kTokens / 2];  // [8 tokens][row of the lane][token 2 t or 2 t + 1]
 
-// Adds the products of a warp's 16 rows with the 256 columns at `inputs`. `refill(u)` is called once
-// the lane's weights of unit u are no longer needed.
+// Adds the products of a warp's 16 rows with the 256 columns at `inputs`. `refill(u)` is called
+// once the lane's weights of unit u are no longer needed.
 template <QuantFormat F, int kTokens, class Refill>
 __device__ __forceinline__ void add_block(const LaneWeights<F>& weights,
                                           const UnitFactors (&factors)[2][2], std::uint32_t inputs,

@@ -1,0 +1,40 @@
+#pragma once
+// Products of a batch's experts on Hopper's tensor cores, as tiled_gemm.cuh: each group of tokens
+// has activations of its own, tiled for group_tokens tokens (8, 16, 32 or 64), one group after the
+// other. Calls queue their work, kEarly. All functions throw CudaFailure, and std::invalid_argument
+// where formats or shapes do not fit.
+
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "engine/cuda/cuda_stream.cuh"
+#include "engine/kernels/cuda/batch/experts_batch.cuh"
+#include "engine/kernels/cuda/matvec/chosen_experts.cuh"
+
+namespace rigcast::engine::cuda {
+
+/// The group size that suits `tokens` tokens: most groups have room for all tokens of an expert.
+int tiled_group_tokens(int tokens, int used, int experts);
+
+/// The values of all groups' activations of `columns` columns, whatever the tokens' choices are.
+std::int64_t tiled_group_values(const ExpertGroups& groups, std::int64_t columns);
+
+/// True if the matrices of gate, up and down are multiplied by the functions below on this GPU.
+bool supports_tiled_experts(const DeviceMatrixStack& gate, const DeviceMatrixStack& up,
+                            const DeviceMatrixStack& down);
+
+/// tiled = the rows of x[tokens][columns] that each group needs, in F16, clamped to +-65504.
+void tile_groups(const Stream& stream, const ExpertGroups& groups, const float* x,
+                 std::int64_t columns, __half* tiled);
+
+/// out = silu(gate x) * (up x), clamped, tiled for each group as x.
+void tiled_experts_gate_up(const DeviceMatrixStack& gate, const DeviceMatrixStack& up,
+                           const ExpertGroups& groups, const __half* x, __half* out,
+                           const Stream& stream);
+
+/// out[choice][rows] = the product of the group's x and the down matrix of its expert.
+void tiled_experts_down(const DeviceMatrixStack& down, const ExpertGroups& groups, const __half* x,
+                        float* out, const Stream& stream);
+
+}  // namespace rigcast::engine::cuda
