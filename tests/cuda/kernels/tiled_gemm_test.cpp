@@ -41,6 +41,9 @@ class Tiled {
   OnDevice<std::uint16_t> there_;
 };
 
+constexpr QuantFormat kFormats[] = {kQ4_K, kQ5_K, kQ6_K, kQ8_0,   kQ4_0,
+                                    kQ4_1, kQ5_0, kQ5_1, kIQ4_NL, kMXFP4};
+
 struct Case {
   QuantFormat first, second;
   std::int64_t columns, rows;
@@ -127,6 +130,13 @@ bool runs_here() { return cuda::has_tiled_gemm(); }
 
 }  // namespace
 
+TEST_CASE("A format is tiled where this file tests it", "[cuda]") {
+  for (const QuantFormat f : fixtures::kAllFormats) {
+    INFO(info(f).name);
+    CHECK(cuda::supports_tiled_gemm(f) == (std::ranges::find(kFormats, f) != std::end(kFormats)));
+  }
+}
+
 TEST_CASE("Every column has one place in a tile", "[cuda]") {
   for (const int tokens : {8, 16, 32, 64}) {
     std::vector<bool> taken(std::size_t(2 * cuda::kTileColumns * tokens), false);
@@ -170,7 +180,7 @@ TEST_CASE("Tiled rows, and their norm, are the same bits in another place", "[cu
 
 TEST_CASE("A tiled batch agrees with sums in double", "[cuda][sm_90][gpu]") {
   if (!runs_here()) SKIP("needs compute capability 9.0");
-  for (const QuantFormat f : {kQ4_K, kQ5_K, kQ6_K})
+  for (const QuantFormat f : kFormats)
     for (const int tokens : {1, 7, 8, 9, 16, 17, 32, 33, 64}) {
       check({f, kQ6_K, 1280, 100}, tokens);
       check({f, f, 256, 33}, tokens);
@@ -185,7 +195,7 @@ TEST_CASE("A tiled batch agrees with sums in double", "[cuda][sm_90][gpu]") {
 
 TEST_CASE("Gate and up of a tiled batch", "[cuda][sm_90][gpu]") {
   if (!runs_here()) SKIP("needs compute capability 9.0");
-  for (const QuantFormat f : {kQ4_K, kQ5_K, kQ6_K})
+  for (const QuantFormat f : kFormats)
     for (const int tokens : {3, 12, 32, 50}) check_gate_up(f, tokens);
 }
 

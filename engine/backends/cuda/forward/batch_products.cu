@@ -69,7 +69,7 @@ bool is_small_batch(const ForwardContext& f, int tokens, Matrices matrices) {
 bool is_tiled(const ForwardContext& f, int tokens, Matrices matrices) {
   return tokens <= kMaxTiledTokens && tokens + tiled_tokens(tokens) <= f.buffers.vectors.tokens &&
          has_tiled_gemm() && std::ranges::all_of(matrices, [](const DeviceMatrix* m) {
-           return supports_tiled_gemm(m->format);
+           return supports_tiled_gemm(m->format) && m->columns % kTileColumns == 0;
          });
 }
 
@@ -152,7 +152,8 @@ void add_attention_output(const ForwardContext& f, const DeviceLayer& w, int tok
 
 void add_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   const PrefillBuffers& batch = f.buffers.batch;
-  if (w.gate.format == w.up.format && is_tiled(f, tokens, {&w.gate, &w.up, &w.down})) {
+  if (w.gate.format == w.up.format && w.gate.rows % kTileColumns == 0 &&
+      is_tiled(f, tokens, {&w.gate, &w.up, &w.down})) {
     tiled_gate_up(w.gate, w.up, tiled_norm(f, w.ffn_norm, tokens), batch.ffn_hidden, f.stream);
     return add_tiled(f, w.down, {batch.ffn_hidden, tokens}, nullptr);
   }

@@ -10,9 +10,18 @@ namespace rigcast::engine::cuda {
 template <class Call>
 void for_tiled_format(QuantFormat format, const Call& call) {
   using enum QuantFormat;
-  if (format == kQ4_K) return call.template operator()<kQ4_K>();
-  if (format == kQ5_K) return call.template operator()<kQ5_K>();
-  call.template operator()<kQ6_K>();
+  switch (format) {
+    case kQ4_0: return call.template operator()<kQ4_0>();
+    case kQ4_1: return call.template operator()<kQ4_1>();
+    case kQ5_0: return call.template operator()<kQ5_0>();
+    case kQ5_1: return call.template operator()<kQ5_1>();
+    case kQ8_0: return call.template operator()<kQ8_0>();
+    case kQ4_K: return call.template operator()<kQ4_K>();
+    case kQ5_K: return call.template operator()<kQ5_K>();
+    case kQ6_K: return call.template operator()<kQ6_K>();
+    case kIQ4_NL: return call.template operator()<kIQ4_NL>();
+    default: return call.template operator()<kMXFP4>();
+  }
 }
 
 /// tiled_tokens(tokens)

@@ -16,7 +16,7 @@ struct RowAt {
   std::int64_t units;
 };
 
-/// Loads 16, 8, 4 or 2 bytes of weights, which are read once, at this place in the code.
+/// Loads 16, 8, 4, 2 bytes or one of weights, which are read once, at this place in the code.
 __device__ __forceinline__ void load_once(uint4& v, const void* from) {
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
@@ -31,6 +31,11 @@ __device__ __forceinline__ void load_once(std::uint32_t& v, const void* from) {
   asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];"
                : "=r"(v)
                : "l"(__cvta_generic_to_global(from)));
+}
+__device__ __forceinline__ void load_once(std::uint8_t& v, const void* from) {
+  std::uint16_t wide;
+  asm volatile("ld.global.nc.u8 %0, [%1];" : "=h"(wide) : "l"(__cvta_generic_to_global(from)));
+  v = std::uint8_t(wide);
 }
 __device__ __forceinline__ void load_once(std::uint16_t& v, const void* from) {
   asm volatile("ld.global.nc.u16 %0, [%1];" : "=h"(v) : "l"(__cvta_generic_to_global(from)));
@@ -72,18 +77,47 @@ __device__ __forceinline__ UnitFactors six_bit_factors(std::uint32_t bits, __hal
   const __half2 scaled = __hmul2(__hsub2(as_half2(both), __float2half2_rn(1024)), d_and_min);
   return {__low2half2(scaled), __high2half2(scaled)};
 }
+// d times two int8 in `bits`.
+__device__ __forceinline__ UnitFactors signed_factors(std::uint32_t bits, __half2 d) {
+  const std::uint32_t both = __byte_perm(bits ^ 0x8080, 0x64646464, 0x4140);  // 1024 + 128 more
+  const __half2 scaled = __hmul2(__hsub2(as_half2(both), __float2half2_rn(1152)), d);
+  return {__low2half2(scaled), __high2half2(scaled)};
+}
 
-/// Two rows of Q4_K, Q5_K or Q6_K.
+/// What a lane loads of each format.
 template <QuantFormat F>
-struct LaneWeights {
-  static constexpr bool kFive = F == QuantFormat::kQ5_K, kSix = F == QuantFormat::kQ6_K;
-  static_assert(F == QuantFormat::kQ4_K || kFive || kSix);
-  struct Nothing {};
-  using High = std::conditional_t<kSix, uint2, std::conditional_t<kFive, std::uint32_t, Nothing>>;
-  struct SixScales {
-    std::uint16_t pair[2], d;  // of both units; of the block
-  };
-  using Scales = std::conditional_t<kSix, SixScales, uint4>;
+struct LaneFormat {
+  using enum QuantFormat;
+  static constexpr bool kSix = F == kQ6_K, kEight = F == kQ8_0;
+  static constexpr bool kFive = F == kQ5_0 || F == kQ5_1 || F == kQ5_K;
+  static constexpr bool kBlocks256 = F == kQ4_K || F == kQ5_K;  // a head for 256 weights
+  static constexpr bool kPairs = F == kQ4_1 || F == kQ5_1;      // scale and min of a unit
+  static constexpr bool kBytewise = F == kMXFP4;                // of scales
+  static constexpr bool kTable = kCodebookWeights<F>;
+  static constexpr bool kMins = kBlocks256 || kPairs;
+  static constexpr bool kNibbles = F == kQ4_K || F == kQ4_0 || F == kQ4_1;  // nothing but nibbles
+  // The code that stands for 0. Codes of Q8_0, and values of a table, are stored plus 128.
+  static constexpr int kZero = F == kQ4_0           ? 8
+                               : F == kQ5_0         ? 16
+                               : kSix               ? 32
+                               : (kEight || kTable) ? 128
+                                                    : 0;
+  static constexpr int kCodeWords = kEight ? 2 : 1;  // of 16 bytes, of a unit
+  static constexpr int kScaleBytes = kBytewise ? 1 : kPairs ? 4 : 2;
+  /// Blocks of 256 columns that are loaded ahead: as many bytes of each format.
+  static constexpr int kAhead = kEight ? 1 : 2;
+};
+
+/// Two rows of weights, of a lane's units in 256 columns.
+template <QuantFormat F>
+class LaneWeights : LaneFormat<F> {
+  using Format = LaneFormat<F>;
+  using Format::kBlocks256, Format::kBytewise, Format::kCodeWords, Format::kEight, Format::kFive,
+      Format::kMins, Format::kNibbles, Format::kPairs, Format::kScaleBytes, Format::kSix,
+      Format::kTable, Format::kZero;
+
+ public:
+  using Format::kAhead;
 
   /// Where the lane is in its rows: at the first of its 256-column blocks.
   struct Source {
@@ -101,21 +135,20 @@ struct LaneWeights {
     __device__ void place(int i, const RowAt& r, int block, int t) {
       const std::int64_t unit = std::int64_t(block) * 8 + t, blocks = r.units / 8;
       const std::int64_t four = r.row / 4, in_four = r.row % 4;
-      codes[i] = r.view.codes + (r.row * r.units + unit) * 16;
-      if constexpr (kFive) high[i] = r.view.high + ((four * r.units + unit) * 4 + in_four) * 4;
+      const std::int64_t by_four = (four * r.units + unit) * 4 + in_four;
+      codes[i] = r.view.codes + (r.row * r.units + unit) * (16 * kCodeWords);
+      if constexpr (kFive) high[i] = r.view.high + by_four * 4;
       if constexpr (kSix) {
         high[i] = r.view.high + (r.row * r.units + unit) * 8;
-        scales[i] = r.view.fields + ((four * r.units + unit) * 4 + in_four) * 2;
+        scales[i] = r.view.fields + by_four * 2;
         d[i] = r.view.scales + ((four * blocks + block) * 4 + in_four) * 2;
-      } else {
+      } else if constexpr (kBlocks256) {
         scales[i] = r.view.fields + (r.row * blocks + block) * 16;
+      } else {
+        scales[i] = r.view.scales + by_four * kScaleBytes;
       }
     }
   };
-
-  uint4 codes[2][2];  // [unit t or 4 + t][row]
-  High high[2][2];
-  Scales scales[2];  // [row]
 
   /// Begins the loads of the block that is `block` blocks after the first, in three parts, so that
   /// registers are free for the next block as soon as this one's have been converted.
@@ -123,20 +156,26 @@ struct LaneWeights {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       if constexpr (kSix) {
-        load_once(scales[r].pair[0], from.scales[r] + block * 64);
-        load_once(scales[r].pair[1], from.scales[r] + block * 64 + 32);
-        load_once(scales[r].d, from.d[r] + block * 8);
+        load_once(scales_[r].of_unit[0], from.scales[r] + block * 64);
+        load_once(scales_[r].of_unit[1], from.scales[r] + block * 64 + 32);
+        load_once(scales_[r].d, from.d[r] + block * 8);
+      } else if constexpr (kBlocks256) {
+        load_once(scales_[r], from.scales[r] + block * 16);
       } else {
-        load_once(scales[r], from.scales[r] + block * 16);
+#pragma unroll
+        for (int u = 0; u < 2; ++u)
+          load_once(scales_[r].of_unit[u], from.scales[r] + (block * 32 + u * 16) * kScaleBytes);
       }
     }
   }
   __device__ __forceinline__ void load_unit(const Source& from, int block, int u) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      load_once(codes[u][r], from.codes[r] + block * 128 + u * 64);
-      if constexpr (kFive) load_once(high[u][r], from.high[r] + block * 128 + u * 64);
-      if constexpr (kSix) load_once(high[u][r], from.high[r] + block * 64 + u * 32);
+#pragma unroll
+      for (int i = 0; i < kCodeWords; ++i)
+        load_once(codes_[u][r][i], from.codes[r] + (block * 128 + u * 64) * kCodeWords + i * 16);
+      if constexpr (kFive) load_once(high_[u][r], from.high[r] + block * 128 + u * 64);
+      if constexpr (kSix) load_once(high_[u][r], from.high[r] + block * 64 + u * 32);
     }
   }
 
@@ -144,17 +183,16 @@ struct LaneWeights {
   __device__ __forceinline__ void factors(int t, UnitFactors (&out)[2][2]) const {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      if constexpr (kSix) {
-        const __half2 d = __half2half2(__ushort_as_half(scales[r].d));
-#pragma unroll
-        for (int u = 0; u < 2; ++u) out[u][r] = signed_factors(scales[r].pair[u], d);
-      } else {
+      if constexpr (kBlocks256) {
         // The 12 bits of unit i are at bit 12 i of the block's last three words.
-        const uint4 head = scales[r];
+        const uint4 head = scales_[r];
         const __half2 d = __hmul2(as_half2(head.x), __floats2half2_rn(1, -1));
         const std::uint32_t first = t == 3 ? head.z : head.y, last = t >= 2 ? head.w : head.z;
         out[0][r] = six_bit_factors(__funnelshift_r(first, head.z, 12 * t), d);
         out[1][r] = six_bit_factors(__funnelshift_r(last, head.w, 48 + 12 * t), d);
+      } else {
+#pragma unroll
+        for (int u = 0; u < 2; ++u) out[u][r] = factors_of(scales_[r], u);
       }
     }
   }
@@ -165,12 +203,10 @@ struct LaneWeights {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       std::uint32_t pair[2][2];  // [half of the unit][even or odd bytes]
-      const uint4& c = codes[u][r];
-      const std::uint32_t w = word == 0 ? c.x : word == 1 ? c.y : word == 2 ? c.z : c.w;
-      if constexpr (kFive || kSix)
-        convert_bytes(w, high[u][r], word, factors[r], pair);
+      if constexpr (kNibbles)
+        convert_nibbles(word_of(codes_[u][r][0], word), factors[r], bits_1024, pair);
       else
-        convert_nibbles(w, factors[r], bits_1024, pair);
+        convert_bytes(codes_of(u, r, word), factors[r], pair);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         out[half][r] = pair[half][0];
@@ -180,26 +216,53 @@ struct LaneWeights {
   }
 
  private:
-  __device__ static __forceinline__ UnitFactors signed_factors(std::uint32_t bits, __half2 d) {
-    const std::uint32_t both = __byte_perm(bits ^ 0x8080, 0x64646464, 0x4140);  // 1024 + 128 more
-    const __half2 scaled = __hmul2(__hsub2(as_half2(both), __float2half2_rn(1152)), d);
-    return {__low2half2(scaled), __high2half2(scaled)};
+  struct Nothing {};
+  using High = std::conditional_t<kSix, uint2, std::conditional_t<kFive, std::uint32_t, Nothing>>;
+  struct SixScales {
+    std::uint16_t of_unit[2], d;  // of both units; of the block
+  };
+  struct UnitScales {
+    std::conditional_t<kPairs, std::uint32_t,
+                       std::conditional_t<kBytewise, std::uint8_t, std::uint16_t>>
+        of_unit[2];
+  };
+  using Scales =
+      std::conditional_t<kSix, SixScales, std::conditional_t<kBlocks256, uint4, UnitScales>>;
+
+  __device__ static __forceinline__ std::uint32_t word_of(const uint4& v, int i) {
+    return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
+  }
+
+  __device__ static __forceinline__ UnitFactors factors_of(const Scales& s, int u) {
+    if constexpr (kSix) {
+      return signed_factors(s.of_unit[u], __half2half2(__ushort_as_half(s.d)));
+    } else if constexpr (kPairs) {
+      return {__low2half2(as_half2(s.of_unit[u])), __high2half2(as_half2(s.of_unit[u]))};
+    } else if constexpr (kBytewise) {
+      // F16 scales end at 2^15; below 2^-24 all weights of the unit become 0.
+      return {__float2half2_rn(fminf(mxfp4_scale(s.of_unit[u]), 32768.0f)), {}};
+    } else if constexpr (!kBlocks256) {
+      return {__half2half2(__ushort_as_half(s.of_unit[u])), {}};
+    } else {
+      return {};
+    }
   }
 
   __device__ static __forceinline__ void convert_nibbles(std::uint32_t w, const UnitFactors& by,
                                                          std::uint32_t bits_1024,
                                                          std::uint32_t (&pair)[2][2]) {
-    const __half2 offset = __float2half2_rn(1024);
-    // A high nibble counts 16 times: 1024 + 16 c, of which the sixteenth less 64 is c.
-    const __half2 sixteenth = __float2half2_rn(0.0625f), offset_16 = __float2half2_rn(-64);
+    const __half2 offset = __float2half2_rn(1024.0f + kZero);
+    // A high nibble counts 16 times: of 1024 + 16 c, the sixteenth less 64 is c.
+    const __half2 sixteenth = __float2half2_rn(0.0625f),
+                  offset_16 = __float2half2_rn(-64.0f - kZero);
 #pragma unroll
     for (int odd = 0; odd < 2; ++odd) {
       const std::uint32_t v = odd ? w >> 8 : w;
       const __half2 low = __hsub2(as_half2(masked_or<0x000F000F>(v, bits_1024)), offset);
       const __half2 up =
           __hfma2(as_half2(masked_or<0x00F000F0>(v, bits_1024)), sixteenth, offset_16);
-      pair[0][odd] = as_word(__hfma2(low, by.first, by.second));
-      pair[1][odd] = as_word(__hfma2(up, by.first, by.second));
+      pair[0][odd] = as_word(kMins ? __hfma2(low, by.first, by.second) : __hmul2(low, by.first));
+      pair[1][odd] = as_word(kMins ? __hfma2(up, by.first, by.second) : __hmul2(up, by.first));
     }
   }
 
@@ -213,23 +276,38 @@ struct LaneWeights {
       return {};
   }
 
-  __device__ static __forceinline__ void convert_bytes(std::uint32_t w, const High& bits, int word,
-                                                       const UnitFactors& by,
+  // Four codes of each half.
+  __device__ __forceinline__ uint2 codes_of(int u, int r, int word) const {
+    const std::uint32_t w = word_of(codes_[u][r][0], word);
+    if constexpr (kEight) {
+      return {w ^ 0x80808080, word_of(codes_[u][r][1], word) ^ 0x80808080};
+    } else if constexpr (kTable) {
+      const uint2 values = codebook_values<F>(w);
+      return {values.x ^ 0x80808080, values.y ^ 0x80808080};
+    } else {
+      const uint2 above = bits_above(high_[u][r], word);
+      return {masked_or<0x0F0F0F0F>(w, above.x), masked_or<0x0F0F0F0F>(w >> 4, above.y)};
+    }
+  }
+
+  __device__ static __forceinline__ void convert_bytes(uint2 codes, const UnitFactors& by,
                                                        std::uint32_t (&pair)[2][2]) {
-    const uint2 above = bits_above(bits, word);
-    const std::uint32_t code[2] = {masked_or<0x0F0F0F0F>(w, above.x),
-                                   masked_or<0x0F0F0F0F>(w >> 4, above.y)};
-    const __half2 zero = __float2half2_rn(kSix ? 1024.0f + 32 : 1024.0f);
+    const __half2 zero = __float2half2_rn(1024.0f + kZero);
 #pragma unroll
     for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int odd = 0; odd < 2; ++odd) {
-        const std::uint32_t both = __byte_perm(code[half], 0x64646464, odd ? 0x4341 : 0x4240);
+        const std::uint32_t both =
+            __byte_perm(half ? codes.y : codes.x, 0x64646464, odd ? 0x4341 : 0x4240);
         const __half2 value = __hsub2(as_half2(both), zero);
-        pair[half][odd] = as_word(kSix ? __hmul2(value, half ? by.second : by.first)
-                                       : __hfma2(value, by.first, by.second));
+        pair[half][odd] = as_word(kMins ? __hfma2(value, by.first, by.second)
+                                        : __hmul2(value, kSix && half ? by.second : by.first));
       }
   }
+
+  uint4 codes_[2][2][kCodeWords];  // [unit t or 4 + t][row]
+  High high_[2][2];
+  Scales scales_[2];  // [row]
 };
 
 }  // namespace rigcast::engine::cuda

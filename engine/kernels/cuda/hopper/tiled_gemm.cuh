@@ -1,5 +1,5 @@
 #pragma once
-// Products of K-quantized weights with up to 64 tokens on Hopper's tensor cores. Weights go from
+// Products of quantized weights with up to 64 tokens on Hopper's tensor cores. Weights go from
 // memory straight into registers, where they become F16; activations are F16 in the order of
 // tile_order.hpp; sums are F32, in a fixed order. Calls queue their work; launches are kEarly, and
 // read weights before their inputs are ready. All functions throw CudaFailure, and
@@ -18,9 +18,22 @@ namespace rigcast::engine::cuda {
 /// True if the current GPU runs these kernels: compute capability 9.0, with code for it.
 bool has_tiled_gemm();
 
+/// True for formats whose units of 32 weights lie in 16 or 32 bytes.
 constexpr bool supports_tiled_gemm(QuantFormat format) {
-  return format == QuantFormat::kQ4_K || format == QuantFormat::kQ5_K ||
-         format == QuantFormat::kQ6_K;
+  using enum QuantFormat;
+  switch (format) {
+    case kQ4_0:
+    case kQ4_1:
+    case kQ5_0:
+    case kQ5_1:
+    case kQ8_0:
+    case kQ4_K:
+    case kQ5_K:
+    case kQ6_K:
+    case kIQ4_NL:
+    case kMXFP4: return true;
+    default: return false;
+  }
 }
 
 /// Tiled activations of 1 to kMaxTiledTokens tokens. Room for tiled_tokens(tokens) of them, aligned
@@ -30,8 +43,8 @@ struct TiledBatch {
   int tokens = 0;
 };
 
-/// Up to kMaxJobs products with the same activations: out = w x + bias, as small_batch_gemm(). At
-/// most two formats.
+/// Up to kMaxJobs products with the same activations: out = w x + bias, as small_batch_gemm(), for
+/// columns that are a multiple of 256. One launch, or one for each format.
 void tiled_gemm(std::span<const SmallBatchJob> jobs, const TiledBatch& x,
                 const SmallBatchRows& rows, const Stream& stream);
 

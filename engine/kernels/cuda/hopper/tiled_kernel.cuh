@@ -152,15 +152,16 @@ __device__ __forceinline__ void add_block(const LaneWeights<F>& weights,
   }
 }
 
-// Adds blocks [0, count) of 256 columns from `source` on. Weights are loaded two blocks ahead, the
+// Adds blocks [0, count) of 256 columns from `source` on. Weights are loaded some blocks ahead, the
 // first before the previous kernel has ended.
 template <QuantFormat F, int kTokens>
 __device__ __forceinline__ void add_blocks(const typename LaneWeights<F>::Source& source, int count,
                                            InputRing<kTokens>& ring, LaneSums<kTokens>& sums) {
+  constexpr int kAhead = LaneWeights<F>::kAhead;
   const int t = threadIdx.x % 4;
-  LaneWeights<F> ahead[2];
+  LaneWeights<F> ahead[kAhead];
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < kAhead; ++i) {
     const int block = min(i, count - 1);
     ahead[i].load_scales(source, block);
     ahead[i].load_unit(source, block, 0);
@@ -169,21 +170,23 @@ __device__ __forceinline__ void add_blocks(const typename LaneWeights<F>::Source
   wait_for_inputs();
   ring.begin();
   const std::uint32_t bits_1024 = opaque_1024();
-  const auto add = [&](LaneWeights<F>& weights, int block) {
-    UnitFactors factors[2][2];
-    weights.factors(t, factors);
-    const int next = min(block + 2, count - 1);  // past the last: loaded once more, and not used
-    weights.load_scales(source, next);
-    add_block<F, kTokens>(
-        weights, factors, ring.next(), bits_1024,
-        [&](int u) { weights.load_unit(source, next, u); }, sums);
-    ring.done();
-  };
-  for (int block = 0; block + 1 < count; block += 2) {
-    add(ahead[0], block);
-    add(ahead[1], block + 1);
+  for (int first = 0; first < count; first += kAhead) {
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const int block = first + i;
+      if (block >= count) break;
+      LaneWeights<F>& weights = ahead[i];
+      UnitFactors factors[2][2];
+      weights.factors(t, factors);
+      // Past the last block: loaded once more, and not used.
+      const int next = min(block + kAhead, count - 1);
+      weights.load_scales(source, next);
+      add_block<F, kTokens>(
+          weights, factors, ring.next(), bits_1024,
+          [&](int u) { weights.load_unit(source, next, u); }, sums);
+      ring.done();
+    }
   }
-  if (count % 2 == 1) add(ahead[0], count - 1);
 }
 
 __device__ __forceinline__ float silu_of_gate(float x) { return x / (1 + expf(-x)); }
