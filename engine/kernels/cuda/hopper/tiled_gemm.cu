@@ -1,10 +1,8 @@
 #include "engine/kernels/cuda/hopper/tiled_gemm.cuh"
 
-#include <algorithm>
 #include <stdexcept>
 
-#include "engine/kernels/cuda/hopper/for_tiles.cuh"
-#include "engine/kernels/cuda/hopper/tiled_kernel.cuh"
+#include "engine/kernels/cuda/hopper/tiled_work.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -18,28 +16,6 @@ int cluster_for(std::int64_t tiles, int blocks) {
   int cluster = 1;
   while (cluster < 8 && tiles * cluster * 2 <= room && blocks / (cluster * 2) >= 4) cluster *= 2;
   return cluster;
-}
-
-template <int kTokens>
-void launch_with(void (*kernel)(TiledWork), const TiledWork& work, std::int64_t tiles,
-                 const Stream& stream) {
-  constexpr int kBytes = TiledRing<kTokens>::kBytes;
-  RIGCAST_CUDA_CALL(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-  Shape shape{dim3(unsigned(tiles * work.cluster)), dim3(32 * kTiledWarps), std::size_t(kBytes)};
-  shape.cluster = unsigned(work.cluster);
-  launch(stream, shape, Start::kEarly, kernel, work);
-}
-
-// Calls `call` with the formats as constants: one alone, or those that occur together in files.
-template <class Call>
-void for_formats(QuantFormat first, QuantFormat second, const Call& call) {
-  using enum QuantFormat;
-  if (first == second)
-    return for_tiled_format(first, [&]<QuantFormat F>() { call.template operator()<F, F>(); });
-  if (second == kQ6_K && first == kQ4_K) return call.template operator()<kQ4_K, kQ6_K>();
-  if (second == kQ6_K && first == kQ5_K) return call.template operator()<kQ5_K, kQ6_K>();
-  throw std::invalid_argument("tiled_gemm: formats that are not multiplied in one launch");
 }
 
 void check(const DeviceMatrix& w, std::int64_t columns, int tokens) {
@@ -57,7 +33,7 @@ TiledWork work_of(const TiledBatch& x, std::int64_t columns) {
   return work;
 }
 
-// Launches jobs of one format, or of two that for_formats() takes.
+// Launches jobs of one format, or of two that launch_tiled() takes together.
 void launch_jobs(std::span<const SmallBatchJob> jobs, TiledWork work, const Stream& stream) {
   const QuantFormat first = jobs.front().w.format, last = jobs.back().w.format;
   std::int64_t tiles = 0;
@@ -67,11 +43,7 @@ void launch_jobs(std::span<const SmallBatchJob> jobs, TiledWork work, const Stre
     tiles += tiles_of(job.w.rows);
   }
   work.cluster = cluster_for(tiles, work.blocks);
-  for_formats(first, last, [&]<QuantFormat F, QuantFormat G>() {
-    for_tiled_tokens(work.tokens, [&]<int kTokens>() {
-      launch_with<kTokens>(tiled_kernel<F, G, kTokens>, work, tiles, stream);
-    });
-  });
+  launch_tiled({first, last}, work.tokens, work, tiles, 1, stream);
 }
 
 // The number of jobs from the first on that one launch takes.
@@ -80,7 +52,7 @@ std::size_t together(std::span<const SmallBatchJob> jobs) {
   const QuantFormat first = jobs.front().w.format;
   std::size_t count = 1;
   while (count < jobs.size() && jobs[count].w.format == first) ++count;
-  if (first != kQ6_K)
+  if (first == kQ4_K || first == kQ5_K)
     while (count < jobs.size() && jobs[count].w.format == kQ6_K) ++count;
   return count;
 }
@@ -89,7 +61,7 @@ std::size_t together(std::span<const SmallBatchJob> jobs) {
 
 bool has_tiled_gemm() {
   const DeviceFacts& gpu = device_facts();
-  return RIGCAST_HAS_HOPPER_CODE && gpu.capability == 90 && gpu.compiled_for >= 90;
+  return has_tiled_code() && gpu.capability == 90 && gpu.compiled_for >= 90;
 }
 
 void tiled_gemm(std::span<const SmallBatchJob> jobs, const TiledBatch& x,
@@ -121,12 +93,7 @@ void tiled_gate_up(const DeviceMatrix& gate, const DeviceMatrix& up, const Tiled
   work.parts[1] = {view_of(up), up.rows};
   work.part_count = 2;
   work.ffn_hidden = out;
-  const std::int64_t tiles = tiles_of(2 * gate.rows);
-  for_tiled_format(gate.format, [&]<QuantFormat F>() {
-    for_tiled_tokens(x.tokens, [&]<int kTokens>() {
-      launch_with<kTokens>(tiled_gate_up_kernel<F, kTokens>, work, tiles, stream);
-    });
-  });
+  launch_tiled({gate.format, gate.format}, x.tokens, work, tiles_of(2 * gate.rows), 1, stream);
 }
 
 }  // namespace rigcast::engine::cuda

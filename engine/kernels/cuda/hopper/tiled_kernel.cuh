@@ -3,37 +3,11 @@
 // block has a part of the columns; each of its 8 warps has 16 rows.
 
 #include "engine/cuda/launch.cuh"
-#include "engine/kernels/cuda/activations/tile_order.hpp"
 #include "engine/kernels/cuda/hopper/lane_weights.cuh"
 #include "engine/kernels/cuda/hopper/tensor_memory.cuh"
-#include "engine/kernels/cuda/matvec/matvec.cuh"
+#include "engine/kernels/cuda/hopper/tiled_work.cuh"
 
 namespace rigcast::engine::cuda {
-
-inline constexpr int kTiledWarps = 8;
-inline constexpr int kTiledRows = 16 * kTiledWarps;
-
-struct TiledPart {
-  SoaView view;
-  std::int64_t rows = 0;
-  float* out = nullptr;
-  const float* bias = nullptr;
-  int first_tile = 0;   // of the launch's tiles of rows
-  bool second = false;  // true: of the kernel's second format
-};
-
-struct TiledWork {
-  TiledPart parts[kMaxJobs];
-  int part_count = 0;
-  int blocks = 0;  // of 256 columns
-  const __half* x = nullptr;
-  int tokens = 0;
-  int cluster = 1;          // blocks that share the columns of a tile of rows
-  std::int64_t stride = 0;  // of output rows
-  bool add = false;
-  // Gate and up: part 0 is gate, part 1 is up; a warp has 8 rows of each. Null: plain products.
-  __half* ffn_hidden = nullptr;
-};
 
 // Blocks of 256 columns of activations that a block holds in shared memory.
 template <int kTokens>
@@ -202,18 +176,80 @@ __device__ __forceinline__ int token_of_sum(int i) {
   return i / 4 * 8 + int(threadIdx.x) % 4 * 2 + i % 2;
 }
 
-__device__ __forceinline__ void write_sum(const TiledWork& work, const TiledPart& part,
+// What a block computes: a tile of rows, for all tokens or for an expert's group of them.
+struct BlockTask {
+  TiledPart part;
+  std::int64_t first_row = 0;
+  int tokens = 0;
+  const int* choices = nullptr;  // the group's rows of the output; null: as tokens
+  int group = 0;                 // index of the group; 0 without groups
+  int expert = 0;
+
+  __device__ __forceinline__ std::int64_t out_row(int token) const {
+    return choices ? __ldcg(choices + token) : token;
+  }
+};
+
+// By value: kernel parameters are not indexed.
+__device__ __forceinline__ TiledPart part_of_tile(const TiledWork& work, int tile) {
+  TiledPart part = work.parts[0];
+#pragma unroll
+  for (int i = 1; i < int(kMaxJobs); ++i)
+    if (i < work.part_count && tile >= work.parts[i].first_tile) part = work.parts[i];
+  return part;
+}
+
+// False: the block has nothing to do.
+__device__ __forceinline__ bool find_task(const TiledWork& work, BlockTask& task) {
+  const int tile = int(blockIdx.x) / work.cluster;
+  task.tokens = work.tokens;
+  if (work.groups) {
+    wait_for_inputs();  // which weights are read depends on them
+    task.group = int(blockIdx.y);
+    if (task.group >= __ldcg(work.group_count)) return false;
+    const int* const from = &work.groups[task.group].expert;
+    task.expert = __ldcg(from);
+    task.choices = work.order + __ldcg(from + 1);
+    task.tokens = __ldcg(from + 2);
+  }
+  task.part = work.ffn_hidden ? work.parts[0] : part_of_tile(work, tile);
+  task.first_row = std::int64_t(tile - task.part.first_tile) * kTiledRows;
+  return true;
+}
+
+__device__ __forceinline__ SoaView of_expert(const TiledPart& part, int expert) {
+  const std::size_t at = std::size_t(expert) * part.expert_stride;
+  const auto moved = [&](const std::uint8_t* p) { return p ? p + at : nullptr; };
+  return {moved(part.view.codes), moved(part.view.high), moved(part.view.fields),
+          moved(part.view.scales)};
+}
+
+// A lane's row `i` of two, of a warp's 16: eight rows apart, or a row of gate and the same of up.
+// Rows past the last repeat it; their sums are not written.
+__device__ __forceinline__ std::int64_t lane_row(const TiledWork& work, const BlockTask& task,
+                                                 int i) {
+  const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4;
+  return work.ffn_hidden ? task.first_row / 2 + warp * 8 + g
+                         : task.first_row + warp * 16 + i * 8 + g;
+}
+__device__ __forceinline__ RowAt row_to_read(const TiledWork& work, const BlockTask& task, int i) {
+  const bool up = work.ffn_hidden && i == 1;
+  return {of_expert(up ? work.parts[1] : task.part, task.expert),
+          min(lane_row(work, task, i), task.part.rows - 1), std::int64_t(work.blocks) * 8};
+}
+
+__device__ __forceinline__ void write_sum(const TiledWork& work, const BlockTask& task,
                                           std::int64_t row, int token, float value) {
-  if (row >= part.rows || token >= work.tokens) return;
-  if (part.bias) value += part.bias[row];
-  float* const to = part.out + token * work.stride + row;
+  if (row >= task.part.rows || token >= task.tokens) return;
+  if (task.part.bias) value += task.part.bias[row];
+  float* const to = task.part.out + task.out_row(token) * work.stride + row;
   *to = work.add ? *to + value : value;
 }
 
 // Sums over the cluster in the order of its blocks: each writes a share of the rows.
 template <int kTokens>
 __device__ __forceinline__ void write_cluster_sums(std::byte* shared, const TiledWork& work,
-                                                   const TiledPart& part, std::int64_t first_row,
+                                                   const BlockTask& task,
                                                    const LaneSums<kTokens>& sums) {
   constexpr int kStride = TiledRing<kTokens>::kSumStride;
   auto* const mine = reinterpret_cast<float*>(shared);
@@ -226,22 +262,26 @@ __device__ __forceinline__ void write_cluster_sums(std::byte* shared, const Tile
   const int share = kTiledRows / work.cluster, first = int(cluster_rank()) * share;
   for (int i = threadIdx.x; i < kTokens * share; i += 32 * kTiledWarps) {
     const int token = i / share, row = first + i % share;
-    if (token >= work.tokens) break;
+    if (token >= task.tokens) break;
     float value = 0;
     for (int block = 0; block < work.cluster; ++block)
       value += load_of_block(shared_address(mine + token * kStride + row), block);
-    write_sum(work, part, first_row + row, token, value);
+    write_sum(work, task, task.first_row + row, token, value);
   }
   sync_cluster();  // others may still read this block's sums
 }
 
-// By value: kernel parameters are not indexed.
-__device__ __forceinline__ TiledPart part_of_tile(const TiledWork& work, int tile) {
-  TiledPart part = work.parts[0];
+template <int kTokens>
+__device__ __forceinline__ void write_hidden(const TiledWork& work, const BlockTask& task,
+                                             const LaneSums<kTokens>& sums) {
+  const std::int64_t row = lane_row(work, task, 0), rows = task.part.rows;
+  if (row >= rows) return;
+  __half* const to = work.ffn_hidden + task.group * rows * kTokens;
 #pragma unroll
-  for (int i = 1; i < int(kMaxJobs); ++i)
-    if (i < work.part_count && tile >= work.parts[i].first_tile) part = work.parts[i];
-  return part;
+  for (int i = 0; i < kTokens / 2; ++i)
+    if (i % 4 < 2 && token_of_sum(i) < task.tokens)
+      to[tiled_index(row, token_of_sum(i), kTokens)] =
+          half_in_range(silu_of_gate(sums[i]) * sums[i + 2]);
 }
 
 // The columns of this block: blocks of 256, as evenly as possible.
@@ -255,51 +295,23 @@ __device__ __forceinline__ ColumnShare share_of(const TiledWork& work) {
 }
 
 template <QuantFormat F, int kTokens>
-__device__ __forceinline__ void multiply_part(std::byte* shared, std::uint64_t* barriers,
-                                              const TiledWork& work, const TiledPart& part,
-                                              std::int64_t first_row) {
+__device__ __forceinline__ void multiply(std::byte* shared, std::uint64_t* barriers,
+                                         const TiledWork& work, const BlockTask& task) {
   const ColumnShare columns = share_of(work);
-  const std::int64_t units = std::int64_t(work.blocks) * 8;
-  const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4;
-  // Rows past the last repeat it; their sums are not written.
-  const auto row_at = [&](int i) {
-    return RowAt{part.view, min(first_row + warp * 16 + i * 8 + g, part.rows - 1), units};
-  };
-  const typename LaneWeights<F>::Source source(row_at(0), row_at(1), columns.first,
-                                               threadIdx.x % 4);
-  InputRing<kTokens> ring(shared, barriers,
-                          reinterpret_cast<const std::byte*>(work.x) +
-                              std::int64_t(columns.first) * TiledRing<kTokens>::kStageBytes,
-                          columns.count);
+  const typename LaneWeights<F>::Source source(
+      row_to_read(work, task, 0), row_to_read(work, task, 1), columns.first, threadIdx.x % 4);
+  const std::int64_t stage = std::int64_t(task.group) * work.blocks + columns.first;
+  InputRing<kTokens> ring(
+      shared, barriers,
+      reinterpret_cast<const std::byte*>(work.x) + stage * TiledRing<kTokens>::kStageBytes,
+      columns.count);
   LaneSums<kTokens> sums = {};
   add_blocks<F, kTokens>(source, columns.count, ring, sums);
-  if (work.cluster > 1) return write_cluster_sums<kTokens>(shared, work, part, first_row, sums);
+  if (work.ffn_hidden) return write_hidden<kTokens>(work, task, sums);
+  if (work.cluster > 1) return write_cluster_sums<kTokens>(shared, work, task, sums);
 #pragma unroll
   for (int i = 0; i < kTokens / 2; ++i)
-    write_sum(work, part, first_row + warp * 16 + i % 4 / 2 * 8 + g, token_of_sum(i), sums[i]);
-}
-
-// Rows of gate and up side by side: a lane has a row of each.
-template <QuantFormat F, int kTokens>
-__device__ __forceinline__ void multiply_gate_up(std::byte* shared, std::uint64_t* barriers,
-                                                 const TiledWork& work) {
-  const std::int64_t rows = work.parts[0].rows, units = std::int64_t(work.blocks) * 8;
-  const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4;
-  const std::int64_t row = std::int64_t(blockIdx.x) * (kTiledRows / 2) + warp * 8 + g;
-  const std::int64_t read = min(row, rows - 1);
-  const typename LaneWeights<F>::Source source(RowAt{work.parts[0].view, read, units},
-                                               RowAt{work.parts[1].view, read, units}, 0,
-                                               threadIdx.x % 4);
-  InputRing<kTokens> ring(shared, barriers, reinterpret_cast<const std::byte*>(work.x),
-                          work.blocks);
-  LaneSums<kTokens> sums = {};
-  add_blocks<F, kTokens>(source, work.blocks, ring, sums);
-  if (row >= rows) return;
-#pragma unroll
-  for (int i = 0; i < kTokens / 2; ++i)
-    if (i % 4 < 2)
-      work.ffn_hidden[tiled_index(row, token_of_sum(i), kTokens)] =
-          half_in_range(silu_of_gate(sums[i]) * sums[i + 2]);
+    write_sum(work, task, lane_row(work, task, i % 4 / 2), token_of_sum(i), sums[i]);
 }
 
 #endif  // RIGCAST_HOPPER_CODE
@@ -311,26 +323,12 @@ __global__ void __launch_bounds__(32 * kTiledWarps, 2)
   extern __shared__ __align__(128) std::byte shared[];
   __shared__ __align__(8) std::uint64_t barriers[2 * TiledRing<kTokens>::kStages];
   allow_next_kernel();
-  const int tile = int(blockIdx.x) / work.cluster;
-  const TiledPart part = part_of_tile(work, tile);
-  const std::int64_t first_row = std::int64_t(tile - part.first_tile) * kTiledRows;
-  if (F == G || !part.second)
-    multiply_part<F, kTokens>(shared, barriers, work, part, first_row);
+  BlockTask task;
+  if (!find_task(work, task)) return;
+  if (F == G || !task.part.second)
+    multiply<F, kTokens>(shared, barriers, work, task);
   else
-    multiply_part<G, kTokens>(shared, barriers, work, part, first_row);
-#else
-  __trap();  // has_tiled_gemm() says no
-#endif
-}
-
-template <QuantFormat F, int kTokens>
-__global__ void __launch_bounds__(32 * kTiledWarps, 2)
-    tiled_gate_up_kernel([[maybe_unused]] const __grid_constant__ TiledWork work) {
-#if RIGCAST_HOPPER_CODE
-  extern __shared__ __align__(128) std::byte shared[];
-  __shared__ __align__(8) std::uint64_t barriers[2 * TiledRing<kTokens>::kStages];
-  allow_next_kernel();
-  multiply_gate_up<F, kTokens>(shared, barriers, work);
+    multiply<G, kTokens>(shared, barriers, work, task);
 #else
   __trap();  // has_tiled_gemm() says no
 #endif

@@ -1,0 +1,63 @@
+#pragma once
+// One launch of the kernel for tiled activations (tiled_kernel.cuh).
+
+#include <cuda_fp16.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/cuda/cuda_stream.cuh"
+#include "engine/kernels/cuda/activations/tile_order.hpp"
+#include "engine/kernels/cuda/batch/experts_batch.cuh"
+#include "engine/kernels/cuda/matvec/matvec.cuh"
+#include "engine/kernels/cuda/weights/soa_layout.cuh"
+
+namespace rigcast::engine::cuda {
+
+inline constexpr int kTiledWarps = 8;
+inline constexpr int kTiledRows = 16 * kTiledWarps;  // of a tile
+
+/// A matrix, or the first of a stack of experts' matrices.
+struct TiledPart {
+  SoaView view;
+  std::int64_t rows = 0;
+  float* out = nullptr;
+  const float* bias = nullptr;
+  int first_tile = 0;   // of the launch's tiles of rows
+  bool second = false;  // true: of the launch's second format
+  std::size_t expert_stride = 0;
+};
+
+/// out[row of the output][row] (+)= part x + bias, for the rows of all parts; or, where
+/// `ffn_hidden` is given, silu(part 0 x) * (part 1 x), tiled as x.
+struct TiledWork {
+  TiledPart parts[kMaxJobs];
+  int part_count = 0;
+  int blocks = 0;  // of 256 columns
+  const __half* x = nullptr;
+  int tokens = 0;
+  int cluster = 1;          // blocks that share the columns of a tile of rows
+  std::int64_t stride = 0;  // of output rows
+  bool add = false;
+  __half* ffn_hidden = nullptr;
+  // Experts: each group has activations of its own, and its rows of the output are its choices.
+  const ExpertGroup* groups = nullptr;
+  const int* group_count = nullptr;
+  const int* order = nullptr;
+};
+
+/// The formats of a launch; `second`: of parts that say so, the same or one that occurs beside the
+/// first in files.
+struct TiledFormats {
+  QuantFormat first, second;
+};
+
+/// Queues the kernel for `tiles` tiles of rows and `groups` groups, each with room for
+/// tiled_tokens(tokens) tokens.
+void launch_tiled(const TiledFormats& formats, int tokens, const TiledWork& work,
+                  std::int64_t tiles, int groups, const Stream& stream);
+
+/// True if the program has code of the kernel.
+bool has_tiled_code();
+
+}  // namespace rigcast::engine::cuda
