@@ -1,6 +1,6 @@
 // Tokens per second of many sequences that decode together on a GPU, beside the time in which its
 // memory could deliver what a step reads.
-//   bench_gpu_batch [MODEL [QUANT [CACHED]]]     default: llama-3.1-8b Q4_K_M 512
+//   bench_gpu_batch [MODEL [QUANT [CACHED [SEQUENCES]]]]     default: llama-3.1-8b Q4_K_M 512 1 to 256
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -106,7 +106,9 @@ int main(int argc, char** argv) {
              memory / 1e9, name, cached);
   fmt::print("{:>9}{:>12}{:>12}{:>10}{:>10}\n", "sequences", "tok/s", "ms/step", "floor ms",
              "of floor");
-  for (const int count : kSequences) {
+  std::vector<int> counts(std::begin(kSequences), std::end(kSequences));
+  if (argc > 4) counts = {std::clamp(std::atoi(argv[4]), 1, 256)};
+  for (const int count : counts) {
     const BatchLimits limits = (*executor)->limits();
     const TokenCount room = cached + kWarmups + kSteps;
     if (count * ((room + limits.block_tokens - 1) / limits.block_tokens) > limits.blocks) break;

@@ -132,7 +132,7 @@ void check_tiled(const Step& step) {
   CHECK(differ == 0);
 }
 
-const std::vector<int> kLengths = {1, 17, 256, 257, 700, 16, 2049};
+const std::vector<int> kLengths = {1, 17, 128, 129, 700, 16, 4096, 4097};
 
 }  // namespace
 

@@ -162,24 +162,41 @@ __device__ __forceinline__ void store_tiled(const Pack<4>& pack, int i, int toke
   }
 }
 
-__global__ void rms_norm_tiled_kernel(int packs, ConstRows x, Norm norm, int tiled, __half* out) {
-  wait_for_inputs();
+// Weights are read before the inputs are there; most rows stay in registers.
+__global__ void __launch_bounds__(kMaxNormThreads)
+    rms_norm_tiled_kernel(int packs, ConstRows x, Norm norm, int tiled, __half* out) {
+  constexpr int kHeld = 3;  // of a thread: rows of up to 6,144 values
+  const int begin = int(threadIdx.x), step = int(blockDim.x);
+  Pack<4> weight[kHeld], value[kHeld];
+#pragma unroll
+  for (int n = 0; n < kHeld; ++n)
+    if (begin + n * step < packs) weight[n] = load_as<float, 4>(norm.weight, begin + n * step);
   allow_next_kernel();
+  wait_for_inputs();
   const void* const row = row_of(x, blockIdx.x);
   float squares = 0;
-  for (int i = int(threadIdx.x); i < packs; i += int(blockDim.x)) {
-    const Pack<4> value = load_as<float, 4>(row, i);
+  const auto add = [&](const Pack<4>& pack) {
 #pragma unroll
-    for (int k = 0; k < 4; ++k) squares += value.v[k] * value.v[k];
-  }
+    for (int k = 0; k < 4; ++k) squares += pack.v[k] * pack.v[k];
+  };
+#pragma unroll
+  for (int n = 0; n < kHeld; ++n)
+    if (begin + n * step < packs) value[n] = load_as<float, 4>(row, begin + n * step);
+#pragma unroll
+  for (int n = 0; n < kHeld; ++n)
+    if (begin + n * step < packs) add(value[n]);
+  for (int i = begin + kHeld * step; i < packs; i += step) add(load_as<float, 4>(row, i));
   const float scale = 1 / sqrtf(block_sum(squares) / float(packs * 4) + norm.eps);
-  for (int i = int(threadIdx.x); i < packs; i += int(blockDim.x)) {
-    Pack<4> value = load_as<float, 4>(row, i);
-    const Pack<4> weight = load_as<float, 4>(norm.weight, i);
+  const auto write = [&](Pack<4> pack, const Pack<4>& by, int i) {
 #pragma unroll
-    for (int k = 0; k < 4; ++k) value.v[k] = value.v[k] * scale * weight.v[k];
-    store_tiled(value, i, int(blockIdx.x), tiled, out);
-  }
+    for (int k = 0; k < 4; ++k) pack.v[k] = pack.v[k] * scale * by.v[k];
+    store_tiled(pack, i, int(blockIdx.x), tiled, out);
+  };
+#pragma unroll
+  for (int n = 0; n < kHeld; ++n)
+    if (begin + n * step < packs) write(value[n], weight[n], begin + n * step);
+  for (int i = begin + kHeld * step; i < packs; i += step)
+    write(load_as<float, 4>(row, i), load_as<float, 4>(norm.weight, i), i);
 }
 
 __device__ __forceinline__ float silu(float x) { return x / (1 + __expf(-x)); }

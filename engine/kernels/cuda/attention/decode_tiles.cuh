@@ -7,8 +7,14 @@ namespace rigcast::engine::cuda {
 
 inline constexpr int kGroupRows =
     16;  // query heads that share a read of the cache: the rows of a product
-inline constexpr int kStages = 3;         // a warp's tiles that are being copied or used
-inline constexpr int kSplitTokens = 256;  // of a split, for rows of a step
+inline constexpr int kStages = 3;  // a warp's tiles that are being copied or used
+
+// Tokens of a split, for a row of a step that sees so many: short contexts occupy the GPU sooner
+// with small ones, of long ones there would be many.
+inline constexpr int kLongContext = 4096;
+__host__ __device__ constexpr int split_tokens(int context) {
+  return context <= kLongContext ? 128 : 256;
+}
 
 // The tokens [from, to) of the context, of which [from, stored) are in the cache, and the tiles
 // [first, end) of this block. The last token is the new one; where it is not stored yet, its rows
@@ -30,15 +36,15 @@ __device__ inline TokenSpan tokens_of_block(int position, int window, int first_
   s.end = first + int((split + 1) * tiles / splits);
   return s;
 }
-// The same for a row of a step whose keys and values are stored. Splits are kSplitTokens each, so
-// that a row's sums depend on its own position alone.
+// The same for a row of a step whose keys and values are stored. The size of splits, and with it a
+// row's sums, depend on its own position alone.
 __device__ inline TokenSpan tokens_of_split(int position, int window) {
   TokenSpan s;
   s.to = s.stored = position + 1;
   s.from = window > 0 ? max(0, s.to - window) : 0;
-  constexpr int kTiles = kSplitTokens / kTileRows;
-  s.first = max(s.from / kTileRows, int(blockIdx.x) * kTiles);
-  s.end = min((s.to + kTileRows - 1) / kTileRows, int(blockIdx.x + 1) * kTiles);
+  const int tiles = split_tokens(s.to) / kTileRows;
+  s.first = max(s.from / kTileRows, int(blockIdx.x) * tiles);
+  s.end = min((s.to + kTileRows - 1) / kTileRows, int(blockIdx.x + 1) * tiles);
   return s;
 }
 

@@ -103,7 +103,11 @@ void launch_width(const Stream& stream, const Task& t, const Cache& cache, int s
 }  // namespace
 
 int step_splits(int tokens_upper_bound) {
-  return (tokens_upper_bound + kSplitTokens - 1) / kSplitTokens;
+  const auto splits = [](int context) {
+    const int tokens = split_tokens(context);
+    return (context + tokens - 1) / tokens;
+  };
+  return std::max(splits(tokens_upper_bound), splits(std::min(tokens_upper_bound, kLongContext)));
 }
 
 void attend_rows(const Stream& stream, const StepAttention& attention, const Cache& cache,

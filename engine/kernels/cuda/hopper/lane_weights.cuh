@@ -16,9 +16,10 @@ struct RowAt {
   std::int64_t units;
 };
 
-/// Loads 16, 8, 4, 2 bytes or one of weights, which are read once, at this place in the code.
+/// Loads 16, 8, 4, 2 bytes or one of weights, which are read once, at this place in the code. What
+/// lies beside 16 bytes is needed soon.
 __device__ __forceinline__ void load_once(uint4& v, const void* from) {
-  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                : "l"(__cvta_generic_to_global(from)));
 }

@@ -58,24 +58,24 @@ __device__ __forceinline__ void bulk_copy(std::uint32_t to, const void* from, st
       : "memory");
 }
 
-// The rank of this block in its cluster, and a value in the shared memory of another one.
+// The rank of this block in its cluster.
 __device__ __forceinline__ std::uint32_t cluster_rank() {
   std::uint32_t rank;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
-__device__ __forceinline__ float load_of_block(std::uint32_t address, int rank) {
+/// Writes to the shared memory of another block of the cluster, at this block's address of it.
+__device__ __forceinline__ void store_in_block(std::uint32_t address, int rank, float value) {
   std::uint32_t there;
-  float value;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
-  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(there));
-  return value;
+  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there), "f"(value) : "memory");
 }
-__device__ __forceinline__ void sync_cluster() {
-  asm volatile(
-      "barrier.cluster.arrive.release.aligned;\n"
-      "barrier.cluster.wait.acquire.aligned;" ::
-          : "memory");
+// What blocks wrote before they arrived is seen by those that have waited.
+__device__ __forceinline__ void arrive_at_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void await_cluster() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
 /// Loads four matrices of 8 x 8 F16: lane i passes the address of row i % 8 of matrix i / 8.

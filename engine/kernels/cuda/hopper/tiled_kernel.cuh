@@ -12,12 +12,11 @@ namespace rigcast::engine::cuda {
 // Blocks of 256 columns of activations that a block holds in shared memory.
 template <int kTokens>
 struct TiledRing {
-  static constexpr int kStages = kTokens <= 16 ? 6 : kTokens == 32 ? 4 : 3;
+  static constexpr int kStages = kTokens <= 16 ? 6 : kTokens == 32 ? 4 : 2;
   static constexpr int kStageBytes = kTileColumns * kTokens * 2;
   static constexpr int kBytes = kStages * kStageBytes;
-  // Later the sums of all rows, for the cluster: four rows more put tokens in different banks.
-  static constexpr int kSumStride = kTiledRows + 4;
-  static_assert(kBytes >= kTokens * kSumStride * 4);
+  // The sums that a block of a cluster gets from all: [block][token][row of this one's share].
+  static constexpr int kSumBytes = kTokens * kTiledRows * 4;
 };
 
 #if RIGCAST_HOPPER_CODE
@@ -246,29 +245,32 @@ __device__ __forceinline__ void write_sum(const TiledWork& work, const BlockTask
   *to = work.add ? *to + value : value;
 }
 
-// Sums over the cluster in the order of its blocks: each writes a share of the rows.
+// Sums over the cluster in the order of its blocks. Each block adds up and writes a share of the
+// rows, and gets the others' sums of these in its shared memory, behind the ring.
 template <int kTokens>
 __device__ __forceinline__ void write_cluster_sums(std::byte* shared, const TiledWork& work,
                                                    const BlockTask& task,
                                                    const LaneSums<kTokens>& sums) {
-  constexpr int kStride = TiledRing<kTokens>::kSumStride;
-  auto* const mine = reinterpret_cast<float*>(shared);
+  auto* const arrived = reinterpret_cast<float*>(shared + TiledRing<kTokens>::kBytes);
   const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4;
-  __syncthreads();  // nobody reads the ring any more
+  const int share = kTiledRows / work.cluster, rank = int(cluster_rank());
+  await_cluster();  // all blocks have begun
 #pragma unroll
-  for (int i = 0; i < kTokens / 2; ++i)
-    mine[token_of_sum(i) * kStride + warp * 16 + i % 4 / 2 * 8 + g] = sums[i];
-  sync_cluster();
-  const int share = kTiledRows / work.cluster, first = int(cluster_rank()) * share;
+  for (int i = 0; i < kTokens / 2; ++i) {
+    const int row = warp * 16 + i % 4 / 2 * 8 + g;
+    const int at = (rank * kTokens + token_of_sum(i)) * share + row % share;
+    store_in_block(shared_address(arrived + at), row / share, sums[i]);
+  }
+  arrive_at_cluster();
+  await_cluster();
   for (int i = threadIdx.x; i < kTokens * share; i += 32 * kTiledWarps) {
-    const int token = i / share, row = first + i % share;
+    const int token = i / share;
     if (token >= task.tokens) break;
     float value = 0;
     for (int block = 0; block < work.cluster; ++block)
-      value += load_of_block(shared_address(mine + token * kStride + row), block);
-    write_sum(work, task, task.first_row + row, token, value);
+      value += arrived[block * kTokens * share + i];
+    write_sum(work, task, task.first_row + rank * share + i % share, token, value);
   }
-  sync_cluster();  // others may still read this block's sums
 }
 
 template <int kTokens>
@@ -323,6 +325,7 @@ __global__ void __launch_bounds__(32 * kTiledWarps, 2)
   extern __shared__ __align__(128) std::byte shared[];
   __shared__ __align__(8) std::uint64_t barriers[2 * TiledRing<kTokens>::kStages];
   allow_next_kernel();
+  if (work.cluster > 1) arrive_at_cluster();
   BlockTask task;
   if (!find_task(work, task)) return;
   if (F == G || !task.part.second)

@@ -9,10 +9,11 @@ namespace {
 template <int kTokens>
 void launch_with(void (*kernel)(TiledWork), const TiledWork& work, const dim3& grid,
                  const Stream& stream) {
-  constexpr int kBytes = TiledRing<kTokens>::kBytes;
+  using Ring = TiledRing<kTokens>;
+  const int bytes = Ring::kBytes + (work.cluster > 1 ? Ring::kSumBytes : 0);
   RIGCAST_CUDA_CALL(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-  Shape shape{grid, dim3(32 * kTiledWarps), std::size_t(kBytes)};
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  Shape shape{grid, dim3(32 * kTiledWarps), std::size_t(bytes)};
   shape.cluster = unsigned(work.cluster);
   launch(stream, shape, Start::kEarly, kernel, work);
 }
