@@ -1,6 +1,7 @@
 #include "engine/kernels/cuda/attention/step_attention.cuh"
 
 #include "engine/kernels/cuda/activations/tile_order.hpp"
+#include "engine/kernels/cuda/attention/split_tiles.cuh"
 #include "engine/kernels/cuda/kv/rope_and_store.cuh"
 #include "tests/catch.hpp"
 #include "tests/cuda/kernels/cache_data.cuh"
@@ -58,8 +59,8 @@ std::vector<std::uint16_t> queries_of(const Step& step) {
 // Attention of the step's rows [first, end). All memory that is written begins as NaNs. `tiled`:
 // the tokens for which the output is tiled; 0: rows follow one another.
 std::vector<std::uint16_t> run(const Step& step, const Sequences& in, std::size_t first,
-                               std::size_t end, int splits, int tiled = 0) {
-  const std::size_t rows = end - first, parts = rows * std::size_t(splits);
+                               std::size_t end, const cuda::StepSplits& splits, int tiled = 0) {
+  const std::size_t rows = end - first, parts = rows * std::size_t(splits.count);
   const std::vector<std::uint16_t> all = queries_of(step);
   const OnDevice<std::uint16_t> queries(
       std::vector<std::uint16_t>(all.begin() + std::ptrdiff_t(first * step.width()),
@@ -74,22 +75,24 @@ std::vector<std::uint16_t> run(const Step& step, const Sequences& in, std::size_
       o(parts * step.width());
   const OnDevice<std::uint16_t> out(std::max(rows, std::size_t(tiled)) * step.width());
   const cuda::Partials partials{m.get(), l.get(), o.get()};
+  const cuda::HalfRows to{reinterpret_cast<__half*>(out.get()), 0, tiled};
   const Stream stream;
   cuda::attend_rows(
       stream,
       {reinterpret_cast<const __half*>(queries.get()), int(rows), step.heads(), step.window},
-      in.cache, CacheData::kLayer, splits, {positions.get(), sequences.get()}, partials);
-  cuda::merge_rows(stream, partials, int(rows), splits, step.heads(), step.cache.dim,
-                   {reinterpret_cast<__half*>(out.get()), 0, tiled});
+      in.cache, CacheData::kLayer, splits, {positions.get(), sequences.get()}, partials, to);
+  if (splits.count > 1)
+    cuda::merge_rows(stream, partials, int(rows), splits.count, step.heads(), step.cache.dim, to);
   stream.wait();
   return out.read();
 }
 
-void check(const Step& step) {
+void check(const Step& step, int wanted = 3) {
   INFO("group " << step.group << " dim " << step.cache.dim << " window " << step.window << " types "
                 << int(step.cache.k) << " " << int(step.cache.v));
   const Sequences in(step);
-  const int splits = cuda::step_splits(*std::ranges::max_element(step.lengths));
+  const int longest = *std::ranges::max_element(step.lengths);
+  const cuda::StepSplits splits{wanted, std::max(wanted, longest / 2048 + 2)};
   const std::size_t rows = step.lengths.size();
   const std::vector<std::uint16_t> got = run(step, in, 0, rows, splits);
   const std::vector<float> out = halves_to_floats(got),
@@ -111,7 +114,7 @@ void check(const Step& step) {
   // Neither the other rows nor the number of splits change a bit.
   for (std::size_t i = 0; i < rows; ++i) {
     const auto of_row = got.begin() + std::ptrdiff_t(i * step.width());
-    CHECK(run(step, in, i, i + 1, splits + 3) ==
+    CHECK(run(step, in, i, i + 1, {wanted, splits.count + 3}) ==
           std::vector<std::uint16_t>(of_row, of_row + std::ptrdiff_t(step.width())));
   }
 }
@@ -119,7 +122,7 @@ void check(const Step& step) {
 // Tiled outputs are the same bits in another place.
 void check_tiled(const Step& step) {
   const Sequences in(step);
-  const int splits = cuda::step_splits(*std::ranges::max_element(step.lengths));
+  const cuda::StepSplits splits{2, 4};
   const std::size_t rows = step.lengths.size();
   const int room = cuda::tiled_tokens(int(rows));
   const std::vector<std::uint16_t> expected = run(step, in, 0, rows, splits),
@@ -132,9 +135,33 @@ void check_tiled(const Step& step) {
   CHECK(differ == 0);
 }
 
+// Rows of one split are written at once: the bits that a merge would write.
+void check_direct(const Step& step) {
+  const Sequences in(step);
+  const std::size_t rows = step.lengths.size();
+  const int room = cuda::tiled_tokens(int(rows));
+  CHECK(run(step, in, 0, rows, {1, 1}) == run(step, in, 0, rows, {1, 3}));
+  const auto direct = run(step, in, 0, rows, {1, 1}, room),
+             merged = run(step, in, 0, rows, {1, 3}, room);
+  CHECK(direct == merged);
+}
+
 const std::vector<int> kLengths = {1, 17, 128, 129, 700, 16, 4096, 4097};
 
 }  // namespace
+
+TEST_CASE("A step's contexts have no more splits than its attention visits", "[cuda][gpu]") {
+  for (const int rows : {1, 3, 8, 30, 64, 256})
+    for (const int context : {1, 16, 100, 128, 129, 1000, 2048, 4097, 100000}) {
+      const cuda::StepSplits s = cuda::step_splits(rows, 8, context);
+      for (int length = 1; length <= context; length += 1 + context / 300) {
+        const int tiles = (length + 15) / 16 + 1;
+        const int of_split = cuda::split_tiles(tiles, s.wanted);
+        INFO(rows << " rows, " << length << " of " << context << " tokens");
+        REQUIRE((tiles + of_split - 1) / of_split <= s.count);
+      }
+    }
+}
 
 TEST_CASE("Every row of a step attends to its own sequence", "[cuda][gpu]") {
   check({.lengths = kLengths});
@@ -142,7 +169,13 @@ TEST_CASE("Every row of a step attends to its own sequence", "[cuda][gpu]") {
   check({.cache = {.kv_heads = 1, .dim = 64}, .group = 20, .lengths = kLengths});
   check({.cache = {.dim = 96, .block_tokens = 16}, .lengths = kLengths});
   check({.cache = {.dim = 256}, .group = 1, .lengths = kLengths});
+  check({.lengths = kLengths}, 1);
+  check({.lengths = kLengths}, 40);
   check_tiled({.lengths = kLengths});
+  const std::vector<int> short_ones = {1, 15, 16, 17, 128, 900, 2048};
+  check_direct({.lengths = short_ones});
+  check_direct({.window = 100, .lengths = short_ones});
+  check_direct({.cache = {.dim = 96, .block_tokens = 16}, .lengths = short_ones});
 }
 
 TEST_CASE("Rows of a step attend to quantized caches", "[cuda][gpu]") {

@@ -25,8 +25,8 @@
 namespace rigcast::engine::cuda {
 namespace {
 
-// Room for the partial attention of so many rows times splits at once, as many splits as a row of
-// kMaxContext has; more rows take several launches.
+// Room for the partial attention of so many rows times splits at once, more than the splits of one
+// row; more rows take several launches.
 constexpr int kPartialSplits = 4096;
 
 // GPU memory that is left to the driver where the pool takes all there is: graphs need some.
@@ -199,7 +199,7 @@ void CudaBatchExecutor::queue_all(const SequenceRows& rows, bool draw, StageList
 }
 
 void CudaBatchExecutor::launch(const SequenceRows& rows, bool draw) {
-  const GraphKey key{rows.rows, rows.splits, draw};
+  const GraphKey key{rows.rows, rows.splits.count, draw};
   auto at = graphs_.find(key);
   if (at == graphs_.end())
     at = graphs_.try_emplace(key, stream(), [&] { queue_all(rows, draw, nullptr); }).first;
@@ -236,10 +236,10 @@ void CudaBatchExecutor::queue_rows(std::span<const SequenceStep> sequences, cons
   rows.cache = state_->kv.cache().block_layout();
   rows.cache.blocks = inputs_.tables();
   rows.cache.list_stride = shape.table;
-  rows.splits = step_splits(int(shape.context));
+  rows.splits = step_splits(shape.singles, state_->spec().kv_heads, int(shape.context));
   rows.partials = partials_.partials;
-  RIGCAST_ASSERT(rows.splits <= kPartialSplits);
-  rows.partial_rows = kPartialSplits / rows.splits;
+  RIGCAST_ASSERT(rows.splits.count <= kPartialSplits);
+  rows.partial_rows = kPartialSplits / rows.splits.count;
   rows.chunks = inputs_.chunks();
   if (recorder_)
     queue_traced(sequences.front().cached,

@@ -28,10 +28,11 @@ void attend_singles(const ForwardContext& f, const SequenceRows& step, int kept,
   for (int first = 0; first < step.singles; first += step.partial_rows) {
     const int rows = std::min(step.partial_rows, step.singles - first);
     const StepRows at{step.at.position + first, step.at.sequence + first};
+    const HalfRows out{f.buffers.batch.x, first, tiled};
     attend_rows(f.stream, {f.buffers.vectors.queries + first * width, rows, a.heads, int(a.window)},
-                step.cache, kept, step.splits, at, step.partials);
-    merge_rows(f.stream, step.partials, rows, step.splits, a.heads, int(a.head_dim),
-               {f.buffers.batch.x, first, tiled});
+                step.cache, kept, step.splits, at, step.partials, out);
+    if (step.splits.count > 1)
+      merge_rows(f.stream, step.partials, rows, step.splits.count, a.heads, int(a.head_dim), out);
   }
 }
 

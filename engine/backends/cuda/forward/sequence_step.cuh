@@ -7,6 +7,7 @@
 
 #include "engine/backends/cuda/forward/stages.cuh"
 #include "engine/backends/cuda/forward/state.cuh"
+#include "engine/kernels/cuda/attention/step_attention.cuh"
 #include "engine/kernels/cuda/kv/cache.cuh"
 
 namespace rigcast::engine::cuda {
@@ -25,7 +26,7 @@ struct SequenceRows {
   const std::int32_t* ids = nullptr;  // [rows]
   StepRows at{};                      // of all rows
   Cache cache{};                      // of all sequences
-  int splits = 0;                     // of the longest context among single rows
+  StepSplits splits{};                // of single rows
   Partials partials{};                // with room for `partial_rows` rows of that many splits
   int partial_rows = 0;
   std::span<const PromptChunk> chunks{};

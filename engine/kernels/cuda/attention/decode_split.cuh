@@ -77,11 +77,11 @@ __device__ void show(const SoftmaxAccumulator<kDim>& mix, int lane, Shared<kDim>
   }
 }
 
-// Merges the warps' accumulators into rows `at`, at + 1, ... of the partial results.
-template <int kDim>
-__device__ void write_partial(int dim, const Shared<kDim>* mixes, int mix_bytes,
-                              const float (*m)[kGroupRows][2], int warps, int rows, std::int64_t at,
-                              const Partials& out) {
+// Merges the warps' accumulators: write(row, column, largest, l, o) gets each column of each head.
+template <int kDim, class Write>
+__device__ void merge_warps(const Shared<kDim>* mixes, int mix_bytes,
+                            const float (*m)[kGroupRows][2], int warps, int rows,
+                            const Write& write) {
   for (int i = int(threadIdx.x); i < rows * kDim; i += int(blockDim.x)) {
     const int row = i / kDim, column = i % kDim;
     float largest = -INFINITY, l = 0, o = 0;
@@ -93,9 +93,20 @@ __device__ void write_partial(int dim, const Shared<kDim>* mixes, int mix_bytes,
       l += scale * m[w][row][1];
       o += scale * mix->o[row][column];
     }
-    if (column == 0) out.m[at + row] = largest, out.l[at + row] = l;
-    if (column < dim && largest != -INFINITY) out.o[(at + row) * dim + column] = o;
+    write(row, column, largest, l, o);
   }
+}
+
+// Merges the warps' accumulators into rows `at`, at + 1, ... of the partial results.
+template <int kDim>
+__device__ void write_partial(int dim, const Shared<kDim>* mixes, int mix_bytes,
+                              const float (*m)[kGroupRows][2], int warps, int rows, std::int64_t at,
+                              const Partials& out) {
+  merge_warps(mixes, mix_bytes, m, warps, rows,
+              [&](int row, int column, float largest, float l, float o) {
+                if (column == 0) out.m[at + row] = largest, out.l[at + row] = l;
+                if (column < dim && largest != -INFINITY) out.o[(at + row) * dim + column] = o;
+              });
 }
 
 // Bytes of a stage of a warp's ring buffer. Words are read in pairs, including the last one of a

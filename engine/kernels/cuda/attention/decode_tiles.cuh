@@ -2,19 +2,13 @@
 // Device code: attention of a few queries to tiles of 16 tokens, by one warp.
 
 #include "engine/kernels/cuda/attention/attention_tiles.cuh"
+#include "engine/kernels/cuda/attention/split_tiles.cuh"
 
 namespace rigcast::engine::cuda {
 
 inline constexpr int kGroupRows =
     16;  // query heads that share a read of the cache: the rows of a product
 inline constexpr int kStages = 3;  // a warp's tiles that are being copied or used
-
-// Tokens of a split, for a row of a step that sees so many: short contexts occupy the GPU sooner
-// with small ones, of long ones there would be many.
-inline constexpr int kLongContext = 4096;
-__host__ __device__ constexpr int split_tokens(int context) {
-  return context <= kLongContext ? 128 : 256;
-}
 
 // The tokens [from, to) of the context, of which [from, stored) are in the cache, and the tiles
 // [first, end) of this block. The last token is the new one; where it is not stored yet, its rows
@@ -36,15 +30,16 @@ __device__ inline TokenSpan tokens_of_block(int position, int window, int first_
   s.end = first + int((split + 1) * tiles / splits);
   return s;
 }
-// The same for a row of a step whose keys and values are stored. The size of splits, and with it a
-// row's sums, depend on its own position alone.
-__device__ inline TokenSpan tokens_of_split(int position, int window) {
+// The same for a row of a step whose keys and values are stored. Splits depend on the row's own
+// position, and on nothing else of the step but how many are wanted.
+__device__ inline TokenSpan tokens_of_split(int position, int window, int wanted) {
   TokenSpan s;
   s.to = s.stored = position + 1;
   s.from = window > 0 ? max(0, s.to - window) : 0;
-  const int tiles = split_tokens(s.to) / kTileRows;
-  s.first = max(s.from / kTileRows, int(blockIdx.x) * tiles);
-  s.end = min((s.to + kTileRows - 1) / kTileRows, int(blockIdx.x + 1) * tiles);
+  const int first = s.from / kTileRows, end = (s.to + kTileRows - 1) / kTileRows;
+  const int tiles = split_tiles(end - first, wanted);
+  s.first = min(end, first + int(blockIdx.x) * tiles);
+  s.end = min(end, s.first + tiles);
   return s;
 }
 

@@ -4,7 +4,6 @@
 
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/activations/quantize_device.cuh"
-#include "engine/kernels/cuda/activations/tile_order.hpp"
 #include "engine/kernels/cuda/attention/attention_tiles.cuh"
 
 namespace rigcast::engine::cuda {
@@ -67,11 +66,6 @@ __device__ void quantize_32(float x, int block, int lane, const QuantizedActivat
   if (lane % 16 == 0) out.sum16[block * 2 + lane / 16] = s.scale * float(sum);
 }
 
-__device__ std::int64_t index_in(const HalfRows& rows, std::int64_t row, std::int64_t width,
-                                 int column) {
-  return rows.tiled > 0 ? tiled_index(column, int(row), rows.tiled) : row * width + column;
-}
-
 // One thread block merges 32 columns.
 __global__ void __launch_bounds__(32 * kWarps)
     merge(Partials partials, int count, int heads, int dim, float* out,
@@ -94,8 +88,7 @@ __global__ void __launch_bounds__(32 * kWarps)
   const Column sum = mix(m, l, o);
   const float x = __fdiv_rn(sum.o, sum.l);
   if (out) out[column] = x;
-  if (halves.to)
-    halves.to[index_in(halves, halves.first + row, width, column)] = __float2half_rn(x);
+  if (halves.to) halves.to[index_in(halves, row, width, column)] = __float2half_rn(x);
   if (quantized.q) quantize_32(x, int(blockIdx.x), lane, quantized);
 }
 

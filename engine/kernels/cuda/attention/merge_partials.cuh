@@ -5,6 +5,7 @@
 
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/activations/inputs.cuh"
+#include "engine/kernels/cuda/activations/tile_order.hpp"
 
 namespace rigcast::engine::cuda {
 
@@ -30,6 +31,14 @@ struct HalfRows {
   int first = 0;  // the first row that is written
   int tiled = 0;  // 0: one after the other
 };
+
+#ifdef __CUDACC__
+__device__ inline std::int64_t index_in(const HalfRows& rows, std::int64_t row, std::int64_t width,
+                                        std::int64_t column) {
+  row += rows.first;
+  return rows.tiled > 0 ? tiled_index(column, int(row), rows.tiled) : row * width + column;
+}
+#endif
 
 /// out[rows][heads * head_dim] = the attention outputs, merged from partials
 /// [row][split][heads] of splits [0, splits). heads * head_dim is a multiple of 32; where rows are

@@ -12,6 +12,8 @@ struct Task {
   const __half* queries;
   int heads, group, dim, window, layer;
   int stage_bytes;  // bytes of a stage of a warp's ring buffer
+  int wanted;       // splits of a row
+  HalfRows out;     // of rows that have one split
 };
 
 // The queries of a KV head's group, zeros past the last one.
@@ -48,7 +50,7 @@ __global__ void __launch_bounds__(32 * kSplitWarps, kDim > 128 ? 1
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   const int warps = int(blockDim.x) / 32, own_bytes = kStages * t.stage_bytes;
   std::byte* const own = shared + warp * own_bytes;
-  const TokenSpan span = tokens_of_split(step.position_of(row), t.window);
+  const TokenSpan span = tokens_of_split(step.position_of(row), t.window, t.wanted);
   const std::int64_t at = (std::int64_t(row) * gridDim.x + blockIdx.x) * t.heads + first_head;
   if (span.first >= span.end) {  // merge_rows() does not read `o` then
     if (int(threadIdx.x) < rows) out.m[at + threadIdx.x] = -INFINITY, out.l[at + threadIdx.x] = 0;
@@ -72,8 +74,15 @@ __global__ void __launch_bounds__(32 * kSplitWarps, kDim > 128 ? 1
   __syncwarp();
   show<kDim, kDirect>(mix, lane, *reinterpret_cast<Shared<kDim>*>(own), m[warp]);
   __syncthreads();
-  write_partial(t.dim, reinterpret_cast<const Shared<kDim>*>(shared), own_bytes, m, warps, rows, at,
-                out);
+  const auto* mixes = reinterpret_cast<const Shared<kDim>*>(shared);
+  if (gridDim.x > 1) return write_partial(t.dim, mixes, own_bytes, m, warps, rows, at, out);
+  // As merge_rows() would for one partial.
+  merge_warps(mixes, own_bytes, m, warps, rows, [&](int i, int column, float, float l, float o) {
+    if (column >= t.dim) return;
+    const std::int64_t width = std::int64_t(t.heads) * t.dim;
+    t.out.to[index_in(t.out, row, width, std::int64_t(first_head + i) * t.dim + column)] =
+        __float2half_rn(__fdiv_rn(o, l));
+  });
 }
 
 template <int kDim, bool kDirect>
@@ -102,16 +111,23 @@ void launch_width(const Stream& stream, const Task& t, const Cache& cache, int s
 
 }  // namespace
 
-int step_splits(int tokens_upper_bound) {
-  const auto splits = [](int context) {
-    const int tokens = split_tokens(context);
-    return (context + tokens - 1) / tokens;
-  };
-  return std::max(splits(tokens_upper_bound), splits(std::min(tokens_upper_bound, kLongContext)));
+StepSplits step_splits(int rows, int kv_heads, int context) {
+  constexpr int kMaxWanted = 64;
+  StepSplits s;
+  // Two blocks at once for each multiprocessor.
+  s.wanted =
+      std::clamp(2 * device_facts().multiprocessors / std::max(1, rows * kv_heads), 1, kMaxWanted);
+  const int tiles = (context + kTileRows - 1) / kTileRows + 1;  // a window may begin within a tile
+  const auto splits_of = [&](int of_split) { return (tiles + of_split - 1) / of_split; };
+  // Shorter contexts have fewer splits, or as many as are wanted.
+  s.count = std::max(std::min(s.wanted, splits_of(split_tiles(1, 1))),
+                     splits_of(split_tiles(tiles, s.wanted)));
+  return s;
 }
 
 void attend_rows(const Stream& stream, const StepAttention& attention, const Cache& cache,
-                 int layer, int splits, const StepRows& rows, const Partials& partials) {
+                 int layer, const StepSplits& splits, const StepRows& rows,
+                 const Partials& partials, const HalfRows& out) {
   if (attention.rows < 1) return;
   const Task t{attention.queries,
                attention.heads,
@@ -119,12 +135,14 @@ void attend_rows(const Stream& stream, const StepAttention& attention, const Cac
                cache.head_dim,
                attention.window,
                layer,
-               0};
+               0,
+               splits.wanted,
+               out};
   const auto run = t.dim <= 64    ? launch_width<64>
                    : t.dim <= 96  ? launch_width<96>
                    : t.dim <= 128 ? launch_width<128>
                                   : launch_width<256>;
-  run(stream, t, cache, splits, rows, attention.rows, partials);
+  run(stream, t, cache, splits.count, rows, attention.rows, partials);
 }
 
 }  // namespace rigcast::engine::cuda

@@ -18,15 +18,22 @@ struct StepAttention {
   int window = 0;  // number of last tokens that each row sees, itself included; 0: all
 };
 
-/// The number of splits for contexts of up to this many tokens. A split has the same tokens
-/// whatever the other rows are, so that no bit of a row's result depends on them.
-int step_splits(int tokens_upper_bound);
+/// How contexts are split: into `wanted` parts each, if these have 128 to 2,048 tokens, so that the
+/// rows of a step occupy the GPU. The splits of a row do not depend on the other rows, so that no
+/// bit of its result does.
+struct StepSplits {
+  int wanted = 1;
+  int count = 1;  // the most that a row has
+};
+/// `rows`: of the step; `context`: the longest, or more.
+StepSplits step_splits(int rows, int kv_heads, int context);
 
-/// Writes partials [row][split][heads], for splits [0, splits). The cache's blocks hold a multiple
-/// of 16 tokens and begin at multiples of 16 bytes; its types are any of F16, Q8_0 and Q4_0.
-/// head_dim: a multiple of 8 up to 256. The kernel starts after all queued work. Throws
-/// CudaFailure.
+/// Writes partials [row][split][heads], for splits [0, splits.count), or, where that is one, the
+/// attention outputs of the rows to `out`, which is not used otherwise. The cache's blocks hold a
+/// multiple of 16 tokens and begin at multiples of 16 bytes; its types are any of F16, Q8_0 and
+/// Q4_0. head_dim: a multiple of 8 up to 256. Throws CudaFailure.
 void attend_rows(const Stream& stream, const StepAttention& attention, const Cache& cache,
-                 int layer, int splits, const StepRows& rows, const Partials& partials);
+                 int layer, const StepSplits& splits, const StepRows& rows,
+                 const Partials& partials, const HalfRows& out);
 
 }  // namespace rigcast::engine::cuda
