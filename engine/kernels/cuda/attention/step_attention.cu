@@ -42,7 +42,6 @@ __global__ void __launch_bounds__(32 * kSplitWarps, kDim > 128 ? 1
   __shared__ float m[kSplitWarps][kGroupRows][2];
   __shared__ __align__(16) __half queries[kGroupRows][kTileStride<kDim>];
   allow_next_kernel();
-  wait_for_inputs();
   const int groups = (t.group + kGroupRows - 1) / kGroupRows;
   const int row = int(blockIdx.z) / groups, first_of_group = int(blockIdx.z) % groups * kGroupRows;
   const int head = int(blockIdx.y), first_head = head * t.group + first_of_group;
@@ -53,6 +52,7 @@ __global__ void __launch_bounds__(32 * kSplitWarps, kDim > 128 ? 1
   const TokenSpan span = tokens_of_split(step.position_of(row), t.window, t.wanted);
   const std::int64_t at = (std::int64_t(row) * gridDim.x + blockIdx.x) * t.heads + first_head;
   if (span.first >= span.end) {  // merge_rows() does not read `o` then
+    wait_for_inputs();
     if (int(threadIdx.x) < rows) out.m[at + threadIdx.x] = -INFINITY, out.l[at + threadIdx.x] = 0;
     return;
   }
@@ -63,7 +63,12 @@ __global__ void __launch_bounds__(32 * kSplitWarps, kDim > 128 ? 1
                                  t.stage_bytes,
                                  t.dim,
                                  lane};
-  start_split(ring, span, span.first + warp, warps);
+  // Earlier tokens were stored by earlier steps; the newest one by the previous kernel.
+  const int last_started = span.first + warp + (kStages - 2) * warps;
+  const bool early = last_started < span.newest() / kTileRows;
+  if (early) start_split(ring, span, span.first + warp, warps);
+  wait_for_inputs();
+  if (!early) start_split(ring, span, span.first + warp, warps);
   load_group<kDim>(t.queries + (std::int64_t(row) * t.heads + first_head) * t.dim, t.dim, rows,
                    queries);
   __syncthreads();

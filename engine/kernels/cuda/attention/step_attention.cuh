@@ -31,7 +31,9 @@ StepSplits step_splits(int rows, int kv_heads, int context);
 /// Writes partials [row][split][heads], for splits [0, splits.count), or, where that is one, the
 /// attention outputs of the rows to `out`, which is not used otherwise. The cache's blocks hold a
 /// multiple of 16 tokens and begin at multiples of 16 bytes; its types are any of F16, Q8_0 and
-/// Q4_0. head_dim: a multiple of 8 up to 256. Throws CudaFailure.
+/// Q4_0. head_dim: a multiple of 8 up to 256. What `rows` and `cache` point to, and the keys and
+/// values of all tokens but each row's own, are read before the previous kernel has ended. Throws
+/// CudaFailure.
 void attend_rows(const Stream& stream, const StepAttention& attention, const Cache& cache,
                  int layer, const StepSplits& splits, const StepRows& rows,
                  const Partials& partials, const HalfRows& out);
