@@ -174,6 +174,13 @@ double rate_of_tiles(const StepContext& s, const GpuPart& gpu) {
 
 double units_of(const GpuPart& gpu) { return gpu.units ? double(*gpu.units) : 0.0; }
 
+// Matrix units multiply 8, 16, 32 or more columns at once; fewer tokens take as long.
+double multiplied_columns(double tokens, double most) {
+  double columns = 8;
+  while (columns < std::min(tokens, most)) columns *= 2;
+  return std::max(columns, tokens);
+}
+
 // Time of a batch's products on kernels whose thread-block shapes are known. For a long batch, one
 // kernel per matrix writes quantized weights out as FP16, and the product reads them while it
 // computes. Both pass through VRAM.
@@ -202,11 +209,13 @@ Seconds block_matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraf
   }
   const FlopsPerSecond quants = tile_rate(gpu).value;
   const double shared = std::max(t.tokens_per_weight, 1e-9);
+  const double columns = multiplied_columns(shared, blocks.tile_tokens.value);
   const BlockShape cut{blocks.tile_rows.value, blocks.tile_tokens.value, units_of(gpu)};
   const double tiles = quants.value * e.tiles.value * power_share(s, gpu, quants, 0.6) *
                        (t.routed ? batch.experts.value : wave_efficiency_of_largest(t, n, cut)) /
-                       (1.0 + batch.tile_half_rate_batch.value / shared);
-  return of_floats + Seconds{t.matmul_flops * split.quants_scaled / tiles} +
+                       (1.0 + batch.tile_half_rate_batch.value / columns);
+  const double flops = t.matmul_flops * columns / shared;
+  return of_floats + Seconds{flops * split.quants_scaled / tiles} +
          blocks.tile_start.value * double(t.matrices);
 }
 
@@ -524,7 +533,7 @@ OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, Token
   const GpuPart& part = s.rig.gpus[gpu];
   const GpuEfficiency& e = s.runtime.gpu_efficiency(part);
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
-  const bool batched = tokens > kMatVecTokens;
+  const bool batched = !has_token_kernels(s, tokens);
   const double kv = cache_bytes(s, t, &part) * (part.shared ? part.shared->kv_copies : 1);
   const bool flash = s.settings.flash_attention;
   const double without = flash || batched ? 1.0 : s.runtime.decode.kv_without_flash.value;

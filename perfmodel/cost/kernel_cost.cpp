@@ -55,7 +55,7 @@ Seconds launch_time(const StepContext& s, const GpuPart& gpu, TokenCount tokens,
     scale *= backend.graph_launch.value;
   else if (gpu.shared)
     scale *= gpu.shared->launchers;
-  if (tokens > kMatVecTokens)
+  if (!has_token_kernels(s, tokens))
     scale *= s.runtime.blocks ? s.runtime.blocks->launch.value : s.runtime.batch.launch.value;
   if (is_windows(s.rig)) scale *= s.runtime.windows.launch.value;
   if (has_slow_host(s.rig.cpu)) scale *= backend.slow_host.value;
@@ -63,6 +63,10 @@ Seconds launch_time(const StepContext& s, const GpuPart& gpu, TokenCount tokens,
 }
 
 }  // namespace
+
+bool has_token_kernels(const StepContext& s, TokenCount tokens) {
+  return tokens <= (s.runtime.blocks ? 1 : kMatVecTokens);
+}
 
 double before_changes(const StepContext& s, const GpuPart& gpu, ChangedFigure figure) {
   return s.runtime.factor_before(figure, {s.settings.backend, gpu.architecture},
@@ -101,7 +105,7 @@ std::optional<Hertz> clock_of_one_core(const CpuPart& cpu) {
 
 OpCost corrected(const StepContext& s, OpCost cost, TokenCount tokens, DeviceIndex device) {
   // A GPU chip's factor of one token is that of its kernels for a few, and of its memory.
-  const bool on_gpu = device != kHost, few = on_gpu && tokens <= kMatVecTokens;
+  const bool on_gpu = device != kHost, few = on_gpu && has_token_kernels(s, tokens);
   const double rig = device_speed(s, tokens, device == kHost);
   const double speed = rig * chip_speed(s, few ? 1 : tokens, device);
   cost.overhead = cost.overhead / speed;

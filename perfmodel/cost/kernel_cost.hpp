@@ -13,6 +13,10 @@ namespace rigcast {
 // behind their reads.
 inline constexpr TokenCount kMatVecTokens = 8;
 
+/// True for so few tokens that a GPU computes them with the kernels of one. Of kernels whose thread
+/// blocks are known, those of one token take no more.
+bool has_token_kernels(const StepContext& context, TokenCount tokens);
+
 /// Bytes that attention, and the cache's growth, move of the cache. `gpu`: nullptr for the CPU.
 double cache_bytes(const StepContext& context, const OpTraffic& traffic, const GpuPart* gpu);
 

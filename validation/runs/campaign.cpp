@@ -418,6 +418,7 @@ class Campaign {
     if (report.scenario->model_file) request.weights = report.scenario->model_file->string();
     // The number of GPU layers of the forecast, if the run leaves it open.
     if (backend_.is_gpu()) request.gpu_layers = report.placement.gpu_layers;
+    if (report.serving) request.requests = std::int64_t(report.serving->figures.requests);
     out.started = clock_time();
     const auto ran = run_in_subprocess(request);
     if (!ran) {

@@ -157,6 +157,7 @@ Json json_of(const WorkerRequest& request) {
           {"vram_ceiling", request.how.vram_ceiling.value},
           {"weights", request.weights},
           {"gpu_layers", request.gpu_layers ? Json(*request.gpu_layers) : Json()},
+          {"requests", request.requests ? Json(*request.requests) : Json()},
           {"time_limit", request.time_limit}};
 }
 
@@ -172,6 +173,7 @@ Result<WorkerRequest> request_of(const std::string& text) try {
   request.how.vram_ceiling = BytesPerSecond{json.at("vram_ceiling").get<double>()};
   request.weights = json.at("weights");
   if (const Json& layers = json.at("gpu_layers"); !layers.is_null()) request.gpu_layers = layers;
+  if (const Json& all = json.at("requests"); !all.is_null()) request.requests = all;
   request.time_limit = json.at("time_limit");
   return request;
 } catch (const Json::exception&) {
@@ -202,6 +204,7 @@ Result<Executed> execute_archived(const WorkerRequest& request, const Catalogue&
   if (!scenario) return scenario.error();
   if (!request.weights.empty()) scenario->model_file = request.weights;
   if (request.gpu_layers) scenario->placement.gpu_layers = request.gpu_layers;
+  if (request.requests && scenario->load) scenario->load->requests = *request.requests;
   const ExecuteOptions how = execution(run, *scenario, request.how);
   if (auto error = check_runnable(*scenario, how)) return *error;
   auto executed = execute_any(std::make_shared<Scenario>(*std::move(scenario)), how);

@@ -2,6 +2,7 @@
 // Executes a run in a process of its own: a driver keeps memory of the models that a process ran
 // before, and a crash ends no other run.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,7 +23,10 @@ struct WorkerRequest {
   ExecutionSettings how;
   std::string weights;            // a file to start from; empty: as the scenario says
   std::optional<int> gpu_layers;  // absent: as the scenario says, or as many as fit
-  int time_limit = 600;           // seconds
+  // Of a load: as many as the forecast is of, which takes more where the scenario's are too few for a
+  // server to fill. Absent: as the scenario says.
+  std::optional<std::int64_t> requests;
+  int time_limit = 600;  // seconds
 };
 
 /// The answer of the worker process.

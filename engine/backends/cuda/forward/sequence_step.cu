@@ -17,7 +17,7 @@ namespace {
 
 // Experts of so few rows are computed row by row: the groups of a grouped product would hold one
 // token each.
-constexpr int kFewExpertRows = 4;
+constexpr int kFewExpertRows = 2;
 
 // batch.x = the attention output of single rows, as many at a time as there is room for partials;
 // `tiled`: 0, or the tokens for which it is tiled.
