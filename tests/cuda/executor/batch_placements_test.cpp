@@ -260,7 +260,8 @@ TEST_CASE("A step that a thread of the host failed may be repeated", "[cuda][gpu
       for (int turn = 0;; ++turn) {  // one operation later each time, until none is left
         left = turn;
         try {
-          CHECK(copy(tried->logits(steps)) == want);
+          const auto got = copy(tried->logits(steps));
+          CHECK(got == want);
           break;
         } catch (const std::runtime_error&) {
           ++failures;

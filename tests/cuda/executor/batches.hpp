@@ -80,33 +80,38 @@ inline double batch_bound(const TinyTraits& t, const std::string& mix) {
   return half_bound(t) + (is_float(mix) ? 0 : rounding_bound(t));
 }
 
-/// Checks sequences that decode together against the scalar reference, for each of `ways`.
+/// Checks the logits of a sequence's last tokens against the reference's.
+inline void check_logits(const TinyTraits& t, const std::vector<float>& got,
+                         std::vector<std::vector<float>> want) {
+  want.resize(got.size() / std::size_t(t.vocabulary));
+  const Agreement a = compare(got, want);
+  const double bound = batch_bound(t, t.mix);
+  CAPTURE(a.mean_kl, a.nmse, a.top1, a.widest_lost_margin, bound);
+  CHECK(a.mean_kl <= (is_float(t.mix) ? 1e-3 : 5e-3));
+  CHECK(a.nmse <= bound);
+  CHECK(a.widest_lost_margin <= 6 * std::sqrt(2 * bound));
+}
+
+/// Checks sequences that decode together, and one alone, against the scalar reference, for each of
+/// `ways`.
 inline void check_batch_against_reference(const TinyTraits& traits,
                                           const std::vector<ExecutorOptions>& ways) {
   const TinyModel tiny = model_of(traits);
   const auto sequences = sequences_of(5, 60, traits.vocabulary);
-  std::vector<std::vector<std::vector<float>>> want;
   const std::size_t checked[] = {0, 3};  // the reference takes most of the time
+  std::vector<std::vector<std::vector<float>>> want;
   for (const std::size_t s : checked) {
     auto rows = reference_logits(tiny, sequences[s].tokens);
     rows.erase(rows.begin(), rows.begin() + 20 + std::ptrdiff_t(s) - 1);
     want.push_back(std::move(rows));
   }
-  const double bound = batch_bound(traits, traits.mix);
   for (std::size_t way = 0; way < ways.size(); ++way) {
-    const auto logits = decoded_together(*batch_on_gpu(tiny, ways[way]), sequences, 20);
-    for (std::size_t i = 0; i < std::size(checked); ++i) {
-      const auto& got = logits[checked[i]];
-      auto rows = want[i];
-      rows.resize(got.size() / std::size_t(traits.vocabulary));
-      const Agreement a = compare(got, rows);
-      INFO(traits.architecture << " " << traits.mix << " way " << way << " sequence "
-                               << checked[i]);
-      CAPTURE(a.mean_kl, a.nmse, a.top1, a.widest_lost_margin, bound);
-      CHECK(a.mean_kl <= (is_float(traits.mix) ? 1e-3 : 5e-3));
-      CHECK(a.nmse <= bound);
-      CHECK(a.widest_lost_margin <= 6 * std::sqrt(2 * bound));
-    }
+    INFO(traits.architecture << " " << traits.mix << " way " << way);
+    const auto executor = batch_on_gpu(tiny, ways[way]);
+    const auto logits = decoded_together(*executor, sequences, 20);
+    check_logits(traits, logits[0], want[0]);
+    check_logits(traits, logits[3], want[1]);
+    check_logits(traits, decoded_together(*executor, {sequences[0]}, 20)[0], want[0]);
   }
 }
 
