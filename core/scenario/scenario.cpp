@@ -433,25 +433,6 @@ void read_settings(const TomlTable& t, Scenario& s) {
   t.finish();
 }
 
-// The engine's server has prompts and answers in the same steps: the host computes its parts in all
-// of them.
-void keep_parts_on_host(const TomlTable& runtime, Scenario& s) {
-  if (runtime.has("op_offload") && s.settings.op_offload)
-    runtime.refuse(
-        "op_offload",
-        "rigcast serves several users in steps of prompts and answers at once, for which "
-        "the host computes its layers and experts",
-        "leave out --op-offload");
-  s.settings.op_offload = false;
-}
-
-// A step of slots is computed in ubatches, that of a pool of blocks in one pass.
-void take_batch(Scenario& s) {
-  s.settings.batch = int(s.scheduler->step_tokens);
-  const bool slots = s.scheduler->layout == KvLayout::kSlots;
-  s.settings.ubatch = slots ? std::min(s.settings.ubatch, s.settings.batch) : s.settings.batch;
-}
-
 // Where no request is stated: the middle one of the turns of a conversation that fills the context.
 constexpr TokenCount kTurnPrompt = 512, kTurnAnswer = 512;
 
@@ -596,8 +577,8 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
                     .cache = s.kv.types,
                     .flash_attention = s.settings.flash_attention});
   s.load = read_load(root, s.workload.prompt_tokens, s.workload.output_tokens, catalogue);
-  if (s.scheduler && (s.load || s.runtime.rules != RuntimeRules::kRigcast)) take_batch(s);
-  if (s.load && s.runtime.rules == RuntimeRules::kRigcast) keep_parts_on_host(runtime, s);
+  if (s.scheduler && (s.load || s.runtime.rules != RuntimeRules::kRigcast))
+    take_steps(runtime, s.runtime, *s.scheduler, s.settings);
   if (!s.load && root.table("scheduler").has("ram_cache"))
     s.warnings.emplace_back(
         "a cache in RAM is for requests that come back: one request has no use "

@@ -121,6 +121,22 @@ void take_stages(const TomlTable& root, const GpuGroups& groups, SchedulerPolicy
     t.refuse("reserve", "it is not forecast of a pipeline", "leave it out");
 }
 
+// A step of slots is computed in ubatches, that of a pool of blocks in one pass. The engine's steps
+// have prompts and answers at once: the host computes its parts in all of them.
+void take_steps(const TomlTable& table, const RuntimeProfile& runtime,
+                const SchedulerPolicy& policy, RuntimeSettings& settings) {
+  settings.batch = int(policy.step_tokens);
+  const bool slots = policy.layout == KvLayout::kSlots;
+  settings.ubatch = slots ? std::min(settings.ubatch, settings.batch) : settings.batch;
+  if (runtime.rules != RuntimeRules::kRigcast) return;
+  if (table.has("op_offload") && settings.op_offload)
+    table.refuse("op_offload",
+                 "rigcast serves several users in steps of prompts and answers at once, for which "
+                 "the host computes its layers and experts",
+                 "leave out --op-offload");
+  settings.op_offload = false;
+}
+
 WeightFormats weight_formats(const RuntimeProfile& runtime) {
   return runtime.rules == RuntimeRules::kPagedServer ? WeightFormats::kServed
                                                      : WeightFormats::kGguf;

@@ -11,6 +11,7 @@
 #include "core/model/model_spec.hpp"
 #include "core/model/tensor_table.hpp"
 #include "core/runtime/runtime_profile.hpp"
+#include "core/scenario/scenario.hpp"
 #include "core/text/toml_reader.hpp"
 
 namespace rigcast {
@@ -23,6 +24,11 @@ std::optional<SchedulerPolicy> read_server_rules(const TomlTable& root,
 
 /// The stages of a scenario's pipeline. Refuses what is not forecast of one.
 void take_stages(const TomlTable& root, const GpuGroups& groups, SchedulerPolicy& policy);
+
+/// What the steps of a server set: their batches, and for rigcast that the host computes its parts
+/// of prompts. Refuses a table `runtime` that asks for a GPU there.
+void take_steps(const TomlTable& table, const RuntimeProfile& runtime,
+                const SchedulerPolicy& policy, RuntimeSettings& settings);
 
 /// Whose formats the runtime's models are in.
 WeightFormats weight_formats(const RuntimeProfile& runtime);
