@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iterator>
 #include <numeric>
+#include <tuple>
 
 #include "core/catalogue/compose_rig.hpp"
 #include "core/catalogue/find_model.hpp"
@@ -577,8 +578,13 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
                     .cache = s.kv.types,
                     .flash_attention = s.settings.flash_attention});
   s.load = read_load(root, s.workload.prompt_tokens, s.workload.output_tokens, catalogue);
-  if (s.scheduler && (s.load || s.runtime.rules != RuntimeRules::kRigcast))
-    take_steps(runtime, s.runtime, *s.scheduler, s.settings);
+  if (s.scheduler && (s.load || s.runtime.rules != RuntimeRules::kRigcast)) {
+    RuntimeSettings& own = s.settings;
+    const StepSettings steps =
+        step_settings(runtime, s.runtime, *s.scheduler, {own.batch, own.ubatch, own.op_offload});
+    std::tie(own.batch, own.ubatch, own.op_offload) =
+        std::tie(steps.batch, steps.ubatch, steps.op_offload);
+  }
   if (!s.load && root.table("scheduler").has("ram_cache"))
     s.warnings.emplace_back(
         "a cache in RAM is for requests that come back: one request has no use "

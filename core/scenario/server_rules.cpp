@@ -123,18 +123,20 @@ void take_stages(const TomlTable& root, const GpuGroups& groups, SchedulerPolicy
 
 // A step of slots is computed in ubatches, that of a pool of blocks in one pass. The engine's steps
 // have prompts and answers at once: the host computes its parts in all of them.
-void take_steps(const TomlTable& table, const RuntimeProfile& runtime,
-                const SchedulerPolicy& policy, RuntimeSettings& settings) {
-  settings.batch = int(policy.step_tokens);
+StepSettings step_settings(const TomlTable& table, const RuntimeProfile& runtime,
+                           const SchedulerPolicy& policy, const StepSettings& stated) {
+  StepSettings out = stated;
+  out.batch = int(policy.step_tokens);
   const bool slots = policy.layout == KvLayout::kSlots;
-  settings.ubatch = slots ? std::min(settings.ubatch, settings.batch) : settings.batch;
-  if (runtime.rules != RuntimeRules::kRigcast) return;
-  if (table.has("op_offload") && settings.op_offload)
+  out.ubatch = slots ? std::min(stated.ubatch, out.batch) : out.batch;
+  if (runtime.rules != RuntimeRules::kRigcast) return out;
+  if (table.has("op_offload") && stated.op_offload)
     table.refuse("op_offload",
                  "rigcast serves several users in steps of prompts and answers at once, for which "
                  "the host computes its layers and experts",
                  "leave out --op-offload");
-  settings.op_offload = false;
+  out.op_offload = false;
+  return out;
 }
 
 WeightFormats weight_formats(const RuntimeProfile& runtime) {

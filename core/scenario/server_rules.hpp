@@ -11,7 +11,6 @@
 #include "core/model/model_spec.hpp"
 #include "core/model/tensor_table.hpp"
 #include "core/runtime/runtime_profile.hpp"
-#include "core/scenario/scenario.hpp"
 #include "core/text/toml_reader.hpp"
 
 namespace rigcast {
@@ -25,10 +24,15 @@ std::optional<SchedulerPolicy> read_server_rules(const TomlTable& root,
 /// The stages of a scenario's pipeline. Refuses what is not forecast of one.
 void take_stages(const TomlTable& root, const GpuGroups& groups, SchedulerPolicy& policy);
 
-/// What the steps of a server set: their batches, and for rigcast that the host computes its parts
-/// of prompts. Refuses a table `runtime` that asks for a GPU there.
-void take_steps(const TomlTable& table, const RuntimeProfile& runtime,
-                const SchedulerPolicy& policy, RuntimeSettings& settings);
+/// Settings of a runtime that follow from the steps of its server.
+struct StepSettings {
+  int batch = 0, ubatch = 0;
+  bool op_offload = false;
+};
+/// Of `stated` settings, those of the server's steps; rigcast's host computes its parts of prompts,
+/// too. Refuses a table `runtime` that asks for a GPU there.
+StepSettings step_settings(const TomlTable& table, const RuntimeProfile& runtime,
+                           const SchedulerPolicy& policy, const StepSettings& stated);
 
 /// Whose formats the runtime's models are in.
 WeightFormats weight_formats(const RuntimeProfile& runtime);
