@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iterator>
 #include <numeric>
+#include <tuple>
 
 #include "core/catalogue/compose_rig.hpp"
 #include "core/catalogue/find_model.hpp"
@@ -433,13 +434,6 @@ void read_settings(const TomlTable& t, Scenario& s) {
   t.finish();
 }
 
-// A step of slots is computed in ubatches, that of a pool of blocks in one pass.
-void take_batch(Scenario& s) {
-  s.settings.batch = int(s.scheduler->step_tokens);
-  const bool slots = s.scheduler->layout == KvLayout::kSlots;
-  s.settings.ubatch = slots ? std::min(s.settings.ubatch, s.settings.batch) : s.settings.batch;
-}
-
 // Where no request is stated: the middle one of the turns of a conversation that fills the context.
 constexpr TokenCount kTurnPrompt = 512, kTurnAnswer = 512;
 
@@ -584,7 +578,13 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
                     .cache = s.kv.types,
                     .flash_attention = s.settings.flash_attention});
   s.load = read_load(root, s.workload.prompt_tokens, s.workload.output_tokens, catalogue);
-  if (s.scheduler && (s.load || s.runtime.rules != RuntimeRules::kRigcast)) take_batch(s);
+  if (s.scheduler && (s.load || s.runtime.rules != RuntimeRules::kRigcast)) {
+    RuntimeSettings& own = s.settings;
+    const StepSettings steps =
+        step_settings(runtime, s.runtime, *s.scheduler, {own.batch, own.ubatch, own.op_offload});
+    std::tie(own.batch, own.ubatch, own.op_offload) =
+        std::tie(steps.batch, steps.ubatch, steps.op_offload);
+  }
   if (!s.load && root.table("scheduler").has("ram_cache"))
     s.warnings.emplace_back(
         "a cache in RAM is for requests that come back: one request has no use "

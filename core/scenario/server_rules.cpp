@@ -121,6 +121,24 @@ void take_stages(const TomlTable& root, const GpuGroups& groups, SchedulerPolicy
     t.refuse("reserve", "it is not forecast of a pipeline", "leave it out");
 }
 
+// A step of slots is computed in ubatches, that of a pool of blocks in one pass. The engine's steps
+// have prompts and answers at once: the host computes its parts in all of them.
+StepSettings step_settings(const TomlTable& table, const RuntimeProfile& runtime,
+                           const SchedulerPolicy& policy, const StepSettings& stated) {
+  StepSettings out = stated;
+  out.batch = int(policy.step_tokens);
+  const bool slots = policy.layout == KvLayout::kSlots;
+  out.ubatch = slots ? std::min(stated.ubatch, out.batch) : out.batch;
+  if (runtime.rules != RuntimeRules::kRigcast) return out;
+  if (table.has("op_offload") && stated.op_offload)
+    table.refuse("op_offload",
+                 "rigcast serves several users in steps of prompts and answers at once, for which "
+                 "the host computes its layers and experts",
+                 "leave out --op-offload");
+  out.op_offload = false;
+  return out;
+}
+
 WeightFormats weight_formats(const RuntimeProfile& runtime) {
   return runtime.rules == RuntimeRules::kPagedServer ? WeightFormats::kServed
                                                      : WeightFormats::kGguf;

@@ -24,6 +24,16 @@ std::optional<SchedulerPolicy> read_server_rules(const TomlTable& root,
 /// The stages of a scenario's pipeline. Refuses what is not forecast of one.
 void take_stages(const TomlTable& root, const GpuGroups& groups, SchedulerPolicy& policy);
 
+/// Settings of a runtime that follow from the steps of its server.
+struct StepSettings {
+  int batch = 0, ubatch = 0;
+  bool op_offload = false;
+};
+/// Of `stated` settings, those of the server's steps; rigcast's host computes its parts of prompts,
+/// too. Refuses a table `runtime` that asks for a GPU there.
+StepSettings step_settings(const TomlTable& table, const RuntimeProfile& runtime,
+                           const SchedulerPolicy& policy, const StepSettings& stated);
+
 /// Whose formats the runtime's models are in.
 WeightFormats weight_formats(const RuntimeProfile& runtime);
 /// Refuses weights in a format that only servers of safetensors read, of a runtime that is none.

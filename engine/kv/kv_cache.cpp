@@ -60,6 +60,11 @@ std::int64_t KvCache::token_bytes() const {
   return token_bytes(0);
 }
 
+void KvCache::allocate_at_once(int piece_blocks) {
+  RIGCAST_ASSERT(piece_blocks >= 1 && pieces_.empty());
+  piece_blocks_ = piece_blocks;
+}
+
 void KvCache::reserve(TokenCount tokens) {
   if (all_token_bytes_ == 0) return;
   const std::size_t before = pieces_.size();

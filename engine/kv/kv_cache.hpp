@@ -33,6 +33,9 @@ class KvCache {
   KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens,
           const std::vector<int>& layers, Allocator make, int piece_blocks = 1);
 
+  /// Allocates `piece_blocks` blocks at once from now on. The cache has none yet.
+  void allocate_at_once(int piece_blocks);
+
   /// Allocates blocks for positions below `tokens`. Throws what `make` throws; then nothing has
   /// changed.
   void reserve(TokenCount tokens);
@@ -48,6 +51,8 @@ class KvCache {
   void runs(int layer, int head, TokenCount begin, TokenCount end, std::vector<cpu::KvRun>& out,
             BlockTable table = {}) const;
 
+  /// Layers of the model, kept or not.
+  int layers() const { return int(rows_.size()); }
   bool keeps(int layer) const { return rows(layer).begin >= 0; }
   /// A layer's part of a block, [kv head][K|V][token][head_dim]: layer_bytes(layer) contiguous
   /// bytes.

@@ -4,11 +4,9 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
-#include "core/scenario/device_memory.hpp"
-#include "engine/model/model.hpp"
-#include "engine/run/recorder.hpp"
+#include "core/base/units.hpp"
+#include "engine/run/any_executor.hpp"
 #include "engine/run/sampler.hpp"
 
 namespace rigcast::engine {
@@ -39,10 +37,8 @@ struct BatchLimits {
   int step_sequences = 0;      // the most sequences of a step
 };
 
-class BatchExecutor {
+class BatchExecutor : public AnyExecutor {
  public:
-  virtual ~BatchExecutor() = default;
-
   /// In place of an id: the sequence has no sampler.
   static constexpr std::int32_t kNoToken = -1;
   /// In place of an id: a logit of the sequence is not a number, because weights of the file are
@@ -65,20 +61,6 @@ class BatchExecutor {
   virtual void move_in(std::span<const BlockCopy> copies) = 0;
 
   virtual BatchLimits limits() const = 0;
-  /// Host threads that compute.
-  virtual int threads() const = 0;
-  virtual const Model& model() const = 0;
-  /// Bytes of weights and cache that were read and written since the last call of this.
-  virtual MovedBytes take_bytes() = 0;
-  /// Memory of weights, pool and buffers on every GPU in use, now.
-  virtual std::vector<DeviceMemory> gpus() const { return {}; }
-  /// Host memory of weights, pools and buffers. Capacity: the limit; 0: none.
-  virtual DeviceMemory host() const = 0;
-  /// Activities are recorded while this is set; nullptr: nothing is.
-  void record_into(Recorder* recorder) { recorder_ = recorder; }
-
- protected:
-  Recorder* recorder_ = nullptr;
 };
 
 }  // namespace rigcast::engine

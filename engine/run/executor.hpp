@@ -4,12 +4,9 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
-#include "core/scenario/device_memory.hpp"
 #include "engine/memory/ram.hpp"
-#include "engine/model/model.hpp"
-#include "engine/run/recorder.hpp"
+#include "engine/run/any_executor.hpp"
 #include "engine/run/sampler.hpp"
 #include "report/trace.hpp"
 
@@ -18,10 +15,8 @@ namespace rigcast::engine {
 /// Which tokens of a call get logits.
 enum class Logits { kNone, kLast, kAll };
 
-class Executor {
+class Executor : public AnyExecutor {
  public:
-  virtual ~Executor() = default;
-
   /// Appends the tokens to the context. Returns a row of the vocabulary's width for every token
   /// that gets logits; valid until the next call. Ids are below the vocabulary's size. Throws
   /// std::bad_alloc or ShortOfMemory when the cache or buffers cannot grow, and Interrupted once
@@ -37,21 +32,6 @@ class Executor {
   /// Puts `tokens` tokens of random keys and values behind the cached ones: a depth to decode at,
   /// without its prefill.
   virtual void fill(TokenCount tokens) = 0;
-
-  /// Host threads that compute: a busy machine takes time away from them.
-  virtual int threads() const = 0;
-  virtual const Model& model() const = 0;
-  /// Bytes of weights and cache that were read and written since the last call of this.
-  virtual MovedBytes take_bytes() = 0;
-  /// Memory of weights, cache and buffers on every GPU in use, now.
-  virtual std::vector<DeviceMemory> gpus() const { return {}; }
-  /// Host memory of weights, cache and buffers. Capacity: the limit; 0: none.
-  virtual DeviceMemory host() const = 0;
-  /// Activities are recorded while this is set; nullptr: nothing is.
-  void record_into(Recorder* recorder) { recorder_ = recorder; }
-
- protected:
-  Recorder* recorder_ = nullptr;
 };
 
 /// The contents of a host account, itemised as in reports.

@@ -86,6 +86,7 @@ bool experts_offloadable(const MemoryContext& s, const Placement& p, int layer, 
 // computes for a batch. Mirrors StreamedWeights::layers_with_offloadable_experts
 // (engine/backends/cuda/weight_streaming/streamed_weights.cu).
 double offloadable_expert_bytes(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
+  if (!s.settings.op_offload) return 0;
   std::vector<double> bytes(std::size_t(s.model.layers));
   const std::vector<bool> supported = layers_with_grouped_gemm(s);
   for (const Tensor& t : s.tensors.tensors) {
@@ -142,6 +143,44 @@ double gpu_vector_bytes(const MemoryContext& s, bool copies_experts) {
   return bytes + between * kFloat + double(m.vocabulary) * kFloat;
 }
 
+// True if a batch executor (engine/run/batch_executor.hpp) computes, which serves many sequences.
+bool serves_steps(const MemoryContext& s) { return s.has_load && s.scheduler; }
+
+double step_sequences(const MemoryContext& s) {
+  return double(std::min<std::int64_t>(std::int64_t(s.scheduler->sequences), s.settings.ubatch));
+}
+
+// Bytes that the steps of many sequences take on the host beyond those of their tokens. Mirrors
+// further_buffer_bytes (engine/backends/cpu/batch/batch_bytes.cpp).
+double further_host_bytes(const MemoryContext& s, const Placement& p) {
+  if (!serves_steps(s)) return 0;
+  const ModelSpec& m = s.model;
+  double bytes = 0;
+  if (p.head_on == kHost) bytes += (step_sequences(s) - 1) * double(m.vocabulary) * sizeof(float);
+  const bool has_experts = m.moe && std::ranges::any_of(p.layers, [](const LayerPlacement& l) {
+                             return l.decode_experts_on == kHost;
+                           });
+  if (!has_experts) return bytes;
+  constexpr double kFloat = 4, kInput = 6, kGroupTokens = 32;
+  const double jobs =
+      std::min(double(m.moe->experts), double(s.settings.ubatch) * m.moe->experts_used);
+  const double middle = double(m.moe->expert_ffn), hidden = double(m.hidden);
+  return bytes +
+         jobs * (kGroupTokens - 1) * (kFloat * (2 * middle + hidden) + kInput * (hidden + middle));
+}
+
+// The same on a GPU: partial attention, and logits of every sequence with what it takes to draw
+// from them. Mirrors PartialMemory (engine/backends/cuda/batch/cuda_batch_executor.cu) and
+// RowResults (row_results.cu).
+double further_gpu_bytes(const MemoryContext& s, const Placement& p) {
+  if (!serves_steps(s)) return 0;
+  constexpr double kSplits = 4096, kPadding = 15, kDraw = 32 << 10;
+  const ModelSpec& m = s.model;
+  const double partials = double(m.heads) * kSplits * double(2 + m.head_dim) * sizeof(float);
+  if (p.head_on == kHost) return partials;
+  return partials + (step_sequences(s) + kPadding) * (double(m.vocabulary) * sizeof(float) + kDraw);
+}
+
 // Mirrors HostPlacement::computes (engine/placement/host_placement.hpp).
 bool host_computes(const MemoryContext& s, const Placement& p) {
   return p.head_on == kHost || (s.kv.policy == KvPolicy::kCombined && !s.rig.unified()) ||
@@ -156,6 +195,7 @@ bool host_computes(const MemoryContext& s, const Placement& p) {
 // by tokens, once the host has been timed. Mirrors HostPlacement::calls
 // (engine/placement/host_placement.cpp), whose operations HostOffload passes to the host.
 TokenCount host_rows(const MemoryContext& s, const Placement& p) {
+  if (serves_steps(s)) return s.settings.ubatch;  // of the longest step, from the start
   const TokenCount batch = s.longest_batch().tokens();
   if (p.host_decodes()) return batch;  // the host looks up the prompt's embeddings
   TokenCount rows = 1;
@@ -174,13 +214,14 @@ TokenCount host_rows(const MemoryContext& s, const Placement& p) {
 Bytes engine_buffers(const MemoryContext& s, const Placement& p, DeviceIndex device) {
   if (device == kHost) {
     if (!host_computes(s, p)) return {};
-    const double own = cpu_buffer_bytes(s.model, double(host_rows(s, p)));
+    const double own =
+        cpu_buffer_bytes(s.model, double(host_rows(s, p))) + further_host_bytes(s, p);
     if (s.rig.gpus.empty()) return {own};
     return {own + double(message_floats(s.model)) * sizeof(float) * s.settings.ubatch};
   }
   const bool copies_experts = offloadable_expert_bytes(s, p, device) > 0;
   return {gpu_vector_bytes(s, copies_experts) + fp16_bytes(s, p, device) +
-          double(kBlasWorkspaceBytes)};
+          double(kBlasWorkspaceBytes) + further_gpu_bytes(s, p)};
 }
 
 Bytes engine_untouched_buffer_bytes(const MemoryContext& s, const Placement& p) {

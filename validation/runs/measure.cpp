@@ -83,6 +83,7 @@ Result<ExecutorOptions> executor_options(const Scenario& s, const ExecuteOptions
   how.ubatch = TokenCount(s.settings.ubatch);
   how.ram_limit = options.ram_limit;
   how.stop = stop_flag();
+  if (!s.settings.op_offload) how.prefill_offload = PrefillOffloadPolicy::kHost;
   if (options.backend->is_gpu())
     if (auto error = set_gpu(s, options, how)) return *error;
   return how;

@@ -18,12 +18,8 @@ void add_bias(std::span<float> to, const std::vector<float>& bias) {
 }
 
 KvCache cache_for(const ModelSpec& spec, const CpuOptions& o) {
-  return {spec,
-          o.kv_types,
-          o.kv_block,
-          o.cached_layers ? *o.cached_layers : all_layers(spec),
-          o.kv_memory ? o.kv_memory : o.ram.tracked("KV cache", make_large_pages),
-          o.kv_piece_blocks};
+  return {spec, o.kv_types, o.kv_block, o.cached_layers ? *o.cached_layers : all_layers(spec),
+          o.kv_memory ? o.kv_memory : o.ram.tracked("KV cache", make_large_pages)};
 }
 
 }  // namespace

@@ -28,7 +28,6 @@ struct CpuOptions {
   KvTypes kv_types;
   TokenCount kv_block = 128;
   TokenCount ubatch = 512;
-  int kv_piece_blocks = 1;  // blocks of the cache that are allocated at once
   std::optional<std::vector<int>> cached_layers{};  // layers with a KV cache; absent: all
   Allocator kv_memory{};  // tracked by its provider; absent: large pages, counted on `ram`
   Ram ram{};              // charged with weights, cache and buffers

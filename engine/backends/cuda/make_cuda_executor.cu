@@ -1,5 +1,6 @@
 #include "engine/backends/cuda/make_cuda_executor.hpp"
 
+#include <algorithm>
 #include <future>
 #include <span>
 #include <utility>
@@ -117,10 +118,40 @@ Result<std::unique_ptr<Executor>> executor(MadeState state, const ExecutorOption
   return cuda::executor_of(*std::move(state), options.graphs);
 }
 
-// A step has as many tokens as a batch of a single sequence may have.
-ExecutorOptions with_step_tokens(ExecutorOptions options, const BatchOptions& batch) {
+// A step has as many tokens as a batch of a single sequence may have. The host computes its layers
+// and experts in every step: decodes and prompts share steps, so no batch is of prompts alone.
+ExecutorOptions of_steps(ExecutorOptions options, const BatchOptions& batch) {
   options.ubatch = batch.step_tokens;
+  options.prefill_offload = PrefillOffloadPolicy::kHost;
   return options;
+}
+
+bool has_cache_on_host(const Placement& placement) {
+  return std::ranges::any_of(placement.layers, [](const LayerPlacement& l) {
+    return l.decode_on == kHost || l.decode_cache_on == kHost;
+  });
+}
+
+// Placements that are executed for one sequence only, and sizes that follow from nothing.
+std::optional<Error> refuse_batch(const ExecutorOptions& options, const BatchOptions& batch) {
+  if (options.kv_eviction)
+    return bad_input("several sequences at once: no block of theirs leaves the GPU by its age",
+                     "--kv vram, --kv ram");
+  if (!options.placement) return std::nullopt;
+  const Placement& placement = *options.placement;
+  const bool on_gpu = std::ranges::any_of(
+      placement.layers, [](const LayerPlacement& l) { return l.weights != kHost; });
+  if (placement.host_decodes() && on_gpu)
+    return bad_input(
+        "several sequences at once: prompts and decodes share steps, so the host does not decode "
+        "what the GPU has prefilled",
+        "leave out --decode-device");
+  if (!batch.blocks && !options.ram_limit && has_cache_on_host(placement))
+    return bad_input(
+        "the number of blocks for keys and values is open: for the host's layers it follows from a "
+        "limit of RAM, and there is none",
+        "--ram-limit, or the number of blocks: --kv-tokens");
+  return std::nullopt;
 }
 
 Result<std::unique_ptr<BatchExecutor>> batch_executor(MadeState state,
@@ -249,26 +280,29 @@ Result<std::unique_ptr<Executor>> make_synthetic_cuda_executor(const ModelSpec& 
 Result<std::unique_ptr<BatchExecutor>> make_cuda_batch_executor(std::shared_ptr<const Model> model,
                                                                 const ExecutorOptions& options,
                                                                 const BatchOptions& batch) {
+  if (auto error = refuse_batch(options, batch)) return *error;
   return told([&] {
-    return batch_executor(state_of_model(std::move(model), with_step_tokens(options, batch)),
-                          options, batch);
+    return batch_executor(state_of_model(std::move(model), of_steps(options, batch)), options,
+                          batch);
   });
 }
 
 Result<std::unique_ptr<BatchExecutor>> make_cuda_batch_executor(const GgufFile& file,
                                                                 const ExecutorOptions& options,
                                                                 const BatchOptions& batch) {
+  if (auto error = refuse_batch(options, batch)) return *error;
   return told([&] {
-    return batch_executor(state_of_file(file, with_step_tokens(options, batch)), options, batch);
+    return batch_executor(state_of_file(file, of_steps(options, batch)), options, batch);
   });
 }
 
 Result<std::unique_ptr<BatchExecutor>> make_synthetic_cuda_batch_executor(
     const ModelSpec& spec, const TensorTable& tensors, std::uint64_t seed,
     const ExecutorOptions& options, const BatchOptions& batch) {
+  if (auto error = refuse_batch(options, batch)) return *error;
   return told([&] {
-    return batch_executor(synthetic_state(spec, tensors, seed, with_step_tokens(options, batch)),
-                          options, batch);
+    return batch_executor(synthetic_state(spec, tensors, seed, of_steps(options, batch)), options,
+                          batch);
   });
 }
 

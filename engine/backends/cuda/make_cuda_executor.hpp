@@ -34,8 +34,9 @@ Result<std::unique_ptr<Executor>> make_synthetic_cuda_executor(const ModelSpec& 
                                                                std::uint64_t seed,
                                                                const ExecutorOptions& options);
 
-// The same for an executor of many sequences. Error kMachine, too, if the placement leaves the host
-// more than experts.
+// The same for an executor of many sequences. Error kBadInput, too, if blocks of the cache leave
+// the GPU by their age, if the host decodes what a GPU has prefilled, and if the number of blocks
+// is open where the host has a part of each and its memory no limit.
 Result<std::unique_ptr<BatchExecutor>> make_cuda_batch_executor(std::shared_ptr<const Model> model,
                                                                 const ExecutorOptions& options,
                                                                 const BatchOptions& batch);

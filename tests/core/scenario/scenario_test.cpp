@@ -344,6 +344,15 @@ TEST_CASE("Without op offload, the prefill of host layers stays on the CPU", "[s
   CHECK(place(made(layers + "false\n"), 10).layers.front().prefill_on == kHost);
 }
 
+TEST_CASE("The engine's server computes the host's parts of prompts on the host", "[scenario]") {
+  const std::string engine = kSmall + "[placement]\ngpu_layers = 10\n[runtime]\nname = 'rigcast'\n";
+  const std::string load = "[workload]\nusers = 4\n";
+  CHECK(place(made(engine), 10).layers.front().prefill_on == 0);
+  CHECK(place(made(engine + load), 10).layers.front().prefill_on == kHost);
+  CHECK(place(made(engine + "op_offload = false\n" + load), 10).layers.front().prefill_on == kHost);
+  CHECK(contains(fixtures::error_of(engine + "op_offload = true\n" + load), "the host computes"));
+}
+
 TEST_CASE("Builds for Metal have a BLAS on the CPU, unless it is said otherwise", "[scenario]") {
   const std::string mac = "[rig]\ngpu = 'apple-m2-ultra-76c'\n[model]\nname = 'phi-4'\n";
   CHECK(made(mac).settings.cpu_blas);

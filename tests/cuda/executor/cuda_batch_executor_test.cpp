@@ -1,15 +1,11 @@
 // Steps of several sequences on the GPU: results are those of each sequence alone, and no bit
 // depends on the neighbours.
 #include <algorithm>
-#include <cmath>
-#include <numeric>
+#include <stdexcept>
 
 #include "engine/backends/cuda/batch/step_rows.hpp"
-#include "engine/backends/cuda/make_cuda_executor.hpp"
 #include "tests/catch.hpp"
-#include "tests/cuda/executor/placements.hpp"
-#include "tests/cuda/executor/whole_models.hpp"
-#include "tests/engine/executor_fixture.hpp"
+#include "tests/cuda/executor/batches.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;
@@ -17,94 +13,13 @@ using namespace rigcast::engine::fixtures;
 
 namespace {
 
-std::unique_ptr<BatchExecutor> batch_on_gpu(const TinyModel& tiny, ExecutorOptions options = {},
-                                            BatchOptions pool = {}) {
-  if (!pool.blocks) pool.blocks = 64;
-  options.kv_block = 32;
-  auto made = make_cuda_batch_executor(std::make_shared<const Model>(tiny.model), options, pool);
-  if (!made) FAIL(made.error().text());
-  return *std::move(made);
-}
-
-// A sequence whose tokens are known, and the blocks that it has.
-struct Known {
-  std::vector<std::int32_t> tokens;
-  std::vector<int> blocks;
-  TokenCount cached = 0;
-
-  SequenceStep next(TokenCount count) {
-    const SequenceStep step{std::span(tokens).subspan(std::size_t(cached), std::size_t(count)),
-                            cached, blocks};
-    cached += count;
-    return step;
-  }
-};
-
-// Sequences of `length` tokens, with blocks of 32 tokens spread over the pool.
-std::vector<Known> sequences_of(int count, TokenCount length, std::int64_t vocabulary) {
-  std::vector<Known> all(static_cast<std::size_t>(count));
-  const int blocks = int((length + 31) / 32);
-  for (int s = 0; s < count; ++s) {
-    all[std::size_t(s)].tokens = prompt_of(std::size_t(length + s), vocabulary);
-    std::reverse(all[std::size_t(s)].tokens.begin(), all[std::size_t(s)].tokens.end());
-    all[std::size_t(s)].tokens.resize(std::size_t(length));
-    for (int b = 0; b < blocks; ++b)
-      all[std::size_t(s)].blocks.push_back((b * count + (count - 1 - s)) % (blocks * count));
-  }
-  return all;
-}
-
-// All logits of sequences that begin with chunks of different lengths, and decode together then.
-std::vector<std::vector<float>> decoded_together(BatchExecutor& executor,
-                                                 std::vector<Known> sequences, TokenCount begin) {
-  const auto width = std::size_t(executor.model().spec.vocabulary);
-  std::vector<std::vector<float>> logits(sequences.size());
-  std::vector<SequenceStep> steps;
-  for (std::size_t i = 0; i < sequences.size(); ++i)
-    steps.push_back(sequences[i].next(begin + TokenCount(i)));
-  const TokenCount length = TokenCount(sequences.front().tokens.size());
-  while (!steps.empty()) {
-    const auto rows = executor.logits(steps);
-    for (std::size_t i = 0; i < steps.size(); ++i)
-      logits[i].insert(logits[i].end(), rows.begin() + std::ptrdiff_t(i * width),
-                       rows.begin() + std::ptrdiff_t((i + 1) * width));
-    steps.clear();
-    for (Known& s : sequences)
-      if (s.cached < length) steps.push_back(s.next(1));
-    if (steps.size() < sequences.size()) break;
-  }
-  return logits;
-}
-
-double bound_of(const TinyTraits& t, const std::string& mix) {
-  return half_bound(t) + (is_float(mix) ? 0 : rounding_bound(t));
-}
-
-void check_against_reference(TinyTraits traits, const std::vector<std::string>& mixes,
-                             ExecutorOptions options = {}) {
+void check_against_reference(TinyTraits traits, const std::vector<std::string>& mixes) {
   traits.layers = 2;
   for (const std::string& mix : mixes) {
     traits.mix = mix;
-    const TinyModel tiny = model_of(traits);
-    const auto executor = batch_on_gpu(tiny, options);
-    const auto sequences = sequences_of(5, 60, traits.vocabulary);
-    const auto logits = decoded_together(*executor, sequences, 20);
-    for (const std::size_t s : {0u, 3u}) {  // the scalar reference takes most of the time
-      auto want = reference_logits(tiny, sequences[s].tokens);
-      want.erase(want.begin(), want.begin() + 20 + std::ptrdiff_t(s) - 1);
-      want.resize(logits[s].size() / std::size_t(traits.vocabulary));
-      const Agreement a = compare(logits[s], want);
-      const double bound = bound_of(traits, mix);
-      INFO(traits.architecture << " " << mix << " sequence " << s);
-      CAPTURE(a.mean_kl, a.nmse, a.top1, a.widest_lost_margin, bound);
-      CHECK(a.mean_kl <= (is_float(mix) ? 1e-3 : 5e-3));
-      CHECK(a.nmse <= bound);
-      CHECK(a.widest_lost_margin <= 6 * std::sqrt(2 * bound));
-    }
+    check_batch_against_reference(traits, {{}});
   }
 }
-
-std::vector<float> copy(std::span<const float> values) { return {values.begin(), values.end()}; }
 
 }  // namespace
 
@@ -120,28 +35,6 @@ TEST_CASE("Sequences of a batch have the reference's logits", "[cuda][gpu][batch
   check_against_reference({.experts = 8}, {"MXFP4_MOE"});
   check_against_reference({.architecture = "qwen2", .qkv_bias = true}, kMixes);
   check_against_reference({.architecture = "qwen3", .qk_norm = true}, kMixes);
-}
-
-TEST_CASE("Sequences of a batch whose experts the host computes have the reference's logits",
-          "[cuda][gpu][batch]") {
-  const TinyTraits traits{.layers = 2, .experts = 8};
-  check_against_reference(traits, {"F16", "Q4_K_M"},
-                          shared_by(with_host_experts(split(traits, 3), 2)));
-  check_against_reference(traits, {"Q4_K_M"}, shared_by(with_host_experts(split(traits, 3), 1)));
-}
-
-TEST_CASE("A batch is refused where the host computes whole layers, or keeps the cache",
-          "[cuda][gpu][batch]") {
-  const TinyTraits traits{.mix = "Q4_K_M", .layers = 3};
-  const TinyModel tiny = model_of(traits);
-  const auto model = std::make_shared<const Model>(tiny.model);
-  for (const Placement& placement :
-       {split(traits, 2), split(traits, 3), with_host_cache(split(traits, 4)),
-        with_host_decode(split(traits, 4))}) {
-    const auto made = make_cuda_batch_executor(model, shared_by(placement), {.blocks = 8});
-    REQUIRE(!made);
-    CHECK(made.error().text().find("several sequences") != std::string::npos);
-  }
 }
 
 TEST_CASE("Graphs of a batch give the bits of its kernels one by one", "[cuda][gpu][batch]") {

@@ -14,32 +14,9 @@ using namespace rigcast::engine::fixtures;
 
 namespace {
 
-// A placement with `gpu_layers` as in llama.cpp: any number, for a model of that many layers.
-struct Case {
-  const char* name;
-  Placement placement;
-};
+using Case = NamedPlacement;
 
-std::vector<Case> cases_of(const TinyTraits& t) {
-  const int all = t.layers + 1;
-  std::vector<Case> cases{
-      {"all on the GPU", split(t, all)},
-      {"the first layer on the host", split(t, all - 1)},
-      {"half of the layers on the host", split(t, t.layers / 2)},
-      {"all on the host", split(t, 0)},
-      {"caches on the host", with_host_cache(split(t, all))},
-      {"one layer and all caches on the host", with_host_cache(split(t, t.layers - 1))}};
-  cases[1].placement.head = cases[1].placement.head_on = 0;  // and the head on the GPU
-  // A layer in the middle alone.
-  Placement middle = split(t, all);
-  middle.layers[1] = {};
-  cases.push_back({"a layer in the middle on the host", middle});
-  if (t.experts > 0) {
-    cases.push_back({"experts on the host", with_host_experts(split(t, all), t.layers)});
-    cases.push_back({"experts of one layer on the host", with_host_experts(split(t, all), 1)});
-  }
-  return cases;
-}
+std::vector<Case> cases_of(const TinyTraits& t) { return kinds_of_placement(t); }
 
 ExecutorOptions options_of(const Case& c) { return shared_by(c.placement); }
 

@@ -2,6 +2,7 @@
 // one that the forecast plans for.
 
 #include "core/scenario/engine_sizes.hpp"
+#include "engine/backends/cpu/batch/batch_bytes.hpp"
 #include "engine/kernels/cuda/batch/small_batch_formats.hpp"
 #include "engine/placement/prefill_offload.hpp"
 #include "perfmodel/runtimes/rigcast_buffers.hpp"
@@ -77,4 +78,33 @@ TEST_CASE("The host's buffers have the rows of its longest step", "[validation][
       CHECK(engine_buffers(s, p, kHost).value ==
             Approx(rows > 0 ? cpu_buffer_bytes(s.model, double(rows)) + messages : 0.0));
     }
+}
+
+TEST_CASE("The host's buffers of a server have room for the longest step of all sequences",
+          "[validation][mirror]") {
+  for (const Case& c : kCases) {
+    const bool executed =
+        c.decode == DecodeDevice::kPlacement && (c.kv == KvPolicy::kVram || c.kv == KvPolicy::kRam);
+    if (!executed) continue;
+    CAPTURE(c.model.hidden, c.quant, c.gpu_layers, int(c.kv), c.cpu_moe);
+    Scenario s = engine_scenario(four_layers_of(c.model), c.quant);
+    s.kv.policy = c.kv;
+    s.placement.cpu_moe_layers = c.cpu_moe;
+    s.load.emplace();
+    s.scheduler.emplace();
+    s.scheduler->sequences = 8;
+    s.settings.op_offload = false;  // as of every load
+    const Placement p = place(s, c.gpu_layers);
+    const engine::HostPlacement host = engine_placement(s, p);
+    CHECK(host.offloadable_layers().empty());
+    const engine::BatchLimits limits{16, 100, 0, TokenCount(s.settings.ubatch), 8};
+    engine::CpuBatchParts parts{host.head(), false};
+    for (int layer = 0; layer < s.model.layers; ++layer)
+      parts.experts |= host.computes_experts(layer);
+    const double bytes =
+        cpu_buffer_bytes(s.model, double(s.settings.ubatch)) +
+        engine::further_buffer_bytes(engine_model(s), limits, parts) +
+        double(message_floats(s.model)) * sizeof(float) * double(s.settings.ubatch);
+    CHECK(engine_buffers(s, p, kHost).value == Approx(host.computes() ? bytes : 0.0));
+  }
 }

@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "engine/backends/cpu/batch/cpu_blocks.hpp"
+#include "engine/backends/cpu/batch/placed_rows.hpp"
 #include "engine/backends/cpu/cpu_layers.hpp"
 #include "engine/memory/ram.hpp"
 #include "engine/run/batch_executor.hpp"
@@ -27,8 +29,8 @@ class CpuBatchExecutor : public BatchExecutor {
 
   std::span<const std::int32_t> step(std::span<const SequenceStep> sequences) override;
   std::span<const float> logits(std::span<const SequenceStep> sequences) override;
-  void move_out(std::span<const BlockCopy> copies) override;
-  void move_in(std::span<const BlockCopy> copies) override;
+  void move_out(std::span<const BlockCopy> copies) override { blocks_.move_out(team_, copies); }
+  void move_in(std::span<const BlockCopy> copies) override { blocks_.move_in(team_, copies); }
   /// Stores random keys and values as tokens [0, tokens) of a sequence: a depth to decode at,
   /// without its prefill.
   void fill(std::span<const int> blocks, TokenCount tokens);
@@ -44,29 +46,19 @@ class CpuBatchExecutor : public BatchExecutor {
   void place_rows(std::span<const SequenceStep> sequences);
   /// Computes the rows that were placed, and the logits of last_rows_.
   void compute();
-  void sample_one(const SequenceStep& sequence, std::size_t row, std::int32_t& to);
   void sample_all(std::span<const SequenceStep> sequences);
-  void copy(std::span<const BlockCopy> copies, const KvCache& from, const KvCache& to);
 
   Ram ram_;
   BatchLimits limits_;
   RamCharge weights_, buffers_;
   ThreadTeam team_;
   CpuLayers layers_;
-  KvCache host_pool_;
-  MovedBytes copied_;
+  CpuBlocks blocks_;
   // Of the step.
-  std::vector<StepSequence> sequences_;
-  std::vector<std::int32_t> ids_;        // of all rows
+  PlacedRows rows_;
   std::vector<std::int64_t> last_rows_;  // whose logits are computed
   std::vector<std::size_t> sampled_;     // sequences that have a sampler
-  std::vector<std::uint64_t> drawn_;     // by their samplers before
   std::vector<std::int32_t> chosen_;
 };
-
-/// Bytes of a block of all layers' keys and values.
-double cpu_block_bytes(const Model& model, KvTypes types, TokenCount block_tokens);
-/// Bytes of an executor's buffers, for steps within `limits`.
-double cpu_batch_buffer_bytes(const Model& model, const BatchLimits& limits);
 
 }  // namespace rigcast::engine

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/text/unit_text.hpp"
+#include "engine/backends/cpu/batch/batch_bytes.hpp"
 #include "engine/backends/cpu/batch/cpu_batch_executor.hpp"
 #include "engine/load/load.hpp"
 #include "engine/model/model_bytes.hpp"

@@ -16,12 +16,12 @@ namespace rigcast::engine::cuda {
 class BlockMemory {
  public:
   /// Allocates `blocks` blocks for a cache of this layout, one more for rows that only fill a step
-  /// up, and `host_blocks` by `host_memory`. Throws ShortOfMemory, std::bad_alloc.
+  /// up, and `host_blocks` by `host_memory`. Blocks of 0 bytes, of a GPU without a cache, take no
+  /// memory. Throws ShortOfMemory, std::bad_alloc.
   BlockMemory(Vram& vram, const Stream& stream, std::size_t block_bytes, int blocks,
               int host_blocks, const Allocator& host_memory);
 
-  int blocks() const { return blocks_; }
-  int host_blocks() const { return int(host_.size()); }
+  std::size_t block_bytes() const { return block_bytes_; }
   std::byte* block(int index) const {
     return memory_.as<std::byte>() + std::size_t(index) * block_bytes_;
   }

@@ -8,6 +8,7 @@
 
 #include "core/base/error.hpp"
 #include "engine/backends/cuda/batch/block_memory.cuh"
+#include "engine/backends/cuda/batch/host_batch.cuh"
 #include "engine/backends/cuda/batch/row_results.cuh"
 #include "engine/backends/cuda/batch/sequence_bytes.cuh"
 #include "engine/backends/cuda/batch/step_inputs.cuh"
@@ -32,13 +33,38 @@ constexpr int kPartialSplits = 4096;
 // GPU memory that is left to the driver where the pool takes all there is: graphs need some.
 constexpr double kLeftBytes = 512.0 * (1 << 20);
 
+// Of the layers whose cache the GPU has.
 std::size_t block_bytes_of(const State& s) {
-  return std::size_t(s.kv.cache().block_layout().layer_bytes()) * std::size_t(s.spec().layers);
+  const DeviceCache& cache = s.kv.cache();
+  std::size_t bytes = 0;
+  for (int layer = 0; layer < s.spec().layers; ++layer)
+    if (cache.layer(layer) >= 0) bytes += std::size_t(cache.block_layout().layer_bytes());
+  return bytes;
 }
 
-int fitting_blocks(const State& s) {
-  const double room = s.device.vram.free().value - kLeftBytes;
-  return int(std::clamp(room / double(block_bytes_of(s)) - 1, 1.0, double(kMaxKvBlocks)));
+// Of the layers whose cache the host has.
+std::size_t host_block_bytes_of(const State& s) {
+  return s.host ? std::size_t(s.host->side.layers().cache().block_bytes()) : 0;
+}
+
+double most_blocks_on_gpu(const State& s) {
+  const double block = double(block_bytes_of(s));
+  if (block == 0) return double(kMaxKvBlocks);
+  return (s.device.vram.free().value - kLeftBytes) / block - 1;
+}
+
+// Beside the host's buffers, and the blocks that are moved out of the pool.
+double most_blocks_on_host(const State& s, const BatchLimits& limits) {
+  const double block = double(host_block_bytes_of(s));
+  if (block == 0 || !s.ram.limit()) return double(kMaxKvBlocks);
+  const double moved = limits.host_blocks * (block + double(block_bytes_of(s)));
+  const Bytes room = *s.ram.limit() - s.ram.held();
+  return (room.value - HostBatch::buffer_bytes(*s.host, limits) - moved) / block;
+}
+
+int fitting_blocks(const State& s, const BatchLimits& limits) {
+  const double room = std::min(most_blocks_on_gpu(s), most_blocks_on_host(s, limits));
+  return int(std::clamp(room, 1.0, double(kMaxKvBlocks)));
 }
 
 int most_sequences(const State& s, const BatchOptions& batch) {
@@ -46,9 +72,16 @@ int most_sequences(const State& s, const BatchOptions& batch) {
 }
 
 BatchLimits limits_of(const State& s, const BatchOptions& batch) {
-  return {TokenCount(s.kv.cache().block_layout().block_tokens),
-          batch.blocks ? *batch.blocks : fitting_blocks(s), batch.host_blocks,
-          TokenCount(s.ubatch()), most_sequences(s, batch)};
+  BatchLimits limits{TokenCount(s.kv.cache().block_layout().block_tokens), 1, batch.host_blocks,
+                     TokenCount(s.ubatch()), most_sequences(s, batch)};
+  limits.blocks = batch.blocks ? *batch.blocks : fitting_blocks(s, limits);
+  return limits;
+}
+
+std::optional<RowResults> results_for(State& s, const BatchOptions& batch) {
+  if (s.on_host().head()) return std::nullopt;
+  return std::optional<RowResults>(std::in_place, s.device.vram, s.device.stream,
+                                   most_sequences(s, batch) + kRowPadding, s.spec().vocabulary);
 }
 
 // Memory for partial results [row][split][heads].
@@ -70,21 +103,22 @@ class CudaBatchExecutor : public BatchExecutor {
   CudaBatchExecutor(std::unique_ptr<State> state, const BatchOptions& batch,
                     const Allocator& host_memory, bool graphs)
       : state_(std::move(state)),
-        results_(state_->device.vram, stream(), most_sequences(*state_, batch) + kRowPadding,
-                 state_->spec().vocabulary),
+        results_(results_for(*state_, batch)),
         partials_(state_->spec(), state_->device.vram),
         limits_(limits_of(*state_, batch)),
         memory_(state_->device.vram, stream(), block_bytes_of(*state_), limits_.blocks,
                 limits_.host_blocks, host_memory),
         inputs_(state_->device.vram, limits_),
-        graphs_wanted_(graphs && !state_->on_host().any()),
-        token_inputs_(stream(), state_->buffers) {}
+        graphs_wanted_(graphs && is_gpu_alone()),
+        token_inputs_(stream(), state_->buffers) {
+    if (state_->host) host_.emplace(*state_->host, state_->ram, limits_);
+  }
   ~CudaBatchExecutor() override { static_cast<void>(cudaDeviceSynchronize()); }
 
   std::span<const std::int32_t> step(std::span<const SequenceStep> sequences) override;
   std::span<const float> logits(std::span<const SequenceStep> sequences) override;
-  void move_out(std::span<const BlockCopy> copies) override { memory_.move_out(copies, stream()); }
-  void move_in(std::span<const BlockCopy> copies) override { memory_.move_in(copies, stream()); }
+  void move_out(std::span<const BlockCopy> copies) override;
+  void move_in(std::span<const BlockCopy> copies) override;
 
   BatchLimits limits() const override { return limits_; }
   int threads() const override { return state_->host ? state_->host->side.threads() : 1; }
@@ -101,12 +135,17 @@ class CudaBatchExecutor : public BatchExecutor {
     auto operator<=>(const GraphKey&) const = default;
   };
 
-  bool is_one_token(const RowOrder& order) const {
-    return order.tokens == 1 && !state_->on_host().any();
-  }
+  // The GPU keeps the whole model: a step is queued, and may be recorded, without a wait.
+  bool is_gpu_alone() const { return !state_->on_host().any(); }
+  bool is_one_token(const RowOrder& order) const { return order.tokens == 1 && is_gpu_alone(); }
   void compute(std::span<const SequenceStep> sequences, const RowOrder& order, bool all_logits);
   void queue_rows(std::span<const SequenceStep> sequences, const RowOrder& order, bool all_logits);
+  StepShape place(std::span<const SequenceStep> sequences, const RowOrder& order, bool all_logits);
+  bool place_samplers(std::span<const SequenceStep> sequences, const RowOrder& order, int singles,
+                      bool all_logits);
+  SequenceRows rows_of(const RowOrder& order, const StepShape& shape) const;
   void queue_all(const SequenceRows& rows, bool draw, StageListener* stages);
+  void queue_head(const SequenceRows& rows, bool draw, StageListener* stages);
   void launch(const SequenceRows& rows, bool draw);
   void queue_one(const SequenceStep& sequence, bool choose);
   template <class Queue>
@@ -115,7 +154,7 @@ class CudaBatchExecutor : public BatchExecutor {
   const Stream& stream() const { return state_->device.stream; }
 
   std::unique_ptr<State> state_;
-  RowResults results_;
+  std::optional<RowResults> results_;  // absent: the head is on the host
   PartialMemory partials_;
   BatchLimits limits_;
   BlockMemory memory_;
@@ -123,6 +162,7 @@ class CudaBatchExecutor : public BatchExecutor {
   bool graphs_wanted_;
   TokenGraphs token_graphs_;
   TokenInputs token_inputs_;
+  std::optional<HostBatch> host_;  // absent: the host computes nothing
   std::map<GraphKey, RecordedGraph> graphs_;
   std::vector<int> row_of_;  // rows of results, by sequence
   std::vector<std::int32_t> ids_;
@@ -190,12 +230,23 @@ std::int32_t CudaBatchExecutor::take_one(Sampler* sampler) {
   return sampler->next(logits_);
 }
 
+void CudaBatchExecutor::queue_head(const SequenceRows& rows, bool draw, StageListener* stages) {
+  if (!results_) {
+    if (stages) stages->begin(ActivityKind::kHandoff, -1);
+    if (!host_->head_rows().empty())
+      state_->host->compute_logits({state_->buffers.vectors.hidden, rows.owners, rows.rows},
+                                   host_->head_rows());
+    return;
+  }
+  if (stages) stages->begin(ActivityKind::kHead, -1);
+  const int count = queue_sequence_heads(state_->forward(), rows, results_->logits());
+  if (stages) stages->begin(ActivityKind::kSample, -1);
+  if (count > 0) results_->queue_choice(count, draw, stream());
+}
+
 void CudaBatchExecutor::queue_all(const SequenceRows& rows, bool draw, StageListener* stages) {
   queue_sequences(*state_, rows, stages);
-  if (stages) stages->begin(ActivityKind::kHead, -1);
-  const int count = queue_sequence_heads(state_->forward(), rows, results_.logits());
-  if (stages) stages->begin(ActivityKind::kSample, -1);
-  if (count > 0) results_.queue_choice(count, draw, stream());
+  queue_head(rows, draw, stages);
 }
 
 void CudaBatchExecutor::launch(const SequenceRows& rows, bool draw) {
@@ -206,17 +257,27 @@ void CudaBatchExecutor::launch(const SequenceRows& rows, bool draw) {
   at->second.launch(stream());
 }
 
-void CudaBatchExecutor::queue_rows(std::span<const SequenceStep> sequences, const RowOrder& order,
+// Copies the step's inputs to the GPU, and lists its rows for the host. Steps of single rows that
+// the GPU computes alone are filled up to a shape that later steps are likely to have.
+StepShape CudaBatchExecutor::place(std::span<const SequenceStep> sequences, const RowOrder& order,
                                    bool all_logits) {
-  const bool alike = order.chunks.empty();  // the next step is likely to have the same shape
   StepShape shape;
   shape.singles = int(order.singles.size());
-  if (alike) shape.singles = std::min(padded_rows(shape.singles), state_->ubatch());
+  if (order.chunks.empty() && is_gpu_alone())
+    shape.singles = std::min(padded_rows(shape.singles), state_->ubatch());
   shape.context = padded_context(order.longest);
   shape.table = int(std::max((shape.context + limits_.block_tokens - 1) / limits_.block_tokens,
                              order.longest_table));
   inputs_.place(sequences, order, shape, all_logits, memory_, stream());
-  std::vector<Sampler*> samplers(std::size_t(shape.singles), nullptr);
+  if (host_) host_->place(sequences, order, all_logits);
+  return shape;
+}
+
+// Copies how ids are chosen on the GPU, of the single rows and of chunks that want one. Returns
+// true if some are drawn at random.
+bool CudaBatchExecutor::place_samplers(std::span<const SequenceStep> sequences,
+                                       const RowOrder& order, int singles, bool all_logits) {
+  std::vector<Sampler*> samplers(std::size_t(singles), nullptr);
   row_of_.assign(sequences.size(), -1);
   for (std::size_t i = 0; i < order.singles.size(); ++i) {
     samplers[i] = sequences[std::size_t(order.singles[i])].sampler;
@@ -227,7 +288,10 @@ void CudaBatchExecutor::queue_rows(std::span<const SequenceStep> sequences, cons
     row_of_[std::size_t(order.chunks[i])] = int(samplers.size());
     samplers.push_back(sequences[std::size_t(order.chunks[i])].sampler);
   }
-  const bool draw = !all_logits && results_.place_samplers(samplers, stream());
+  return !all_logits && results_->place_samplers(samplers, stream());
+}
+
+SequenceRows CudaBatchExecutor::rows_of(const RowOrder& order, const StepShape& shape) const {
   SequenceRows rows;
   rows.singles = shape.singles;
   rows.rows = shape.singles + int(order.tokens) - int(order.singles.size());
@@ -241,10 +305,21 @@ void CudaBatchExecutor::queue_rows(std::span<const SequenceStep> sequences, cons
   RIGCAST_ASSERT(rows.splits.count <= kPartialSplits);
   rows.partial_rows = kPartialSplits / rows.splits.count;
   rows.chunks = inputs_.chunks();
+  if (!host_) return rows;
+  rows.ids_on_host = host_->rows().ids;
+  rows.owners = host_->rows().sequences;
+  return rows;
+}
+
+void CudaBatchExecutor::queue_rows(std::span<const SequenceStep> sequences, const RowOrder& order,
+                                   bool all_logits) {
+  const StepShape shape = place(sequences, order, all_logits);
+  const bool draw = results_ && place_samplers(sequences, order, shape.singles, all_logits);
+  const SequenceRows rows = rows_of(order, shape);
   if (recorder_)
     queue_traced(sequences.front().cached,
                  [&](StageListener* stages) { queue_all(rows, draw, stages); });
-  else if (alike && graphs_wanted_)
+  else if (order.chunks.empty() && graphs_wanted_)
     launch(rows, draw);
   else
     queue_all(rows, draw, nullptr);
@@ -266,20 +341,26 @@ void CudaBatchExecutor::compute(std::span<const SequenceStep> sequences, const R
     token_inputs_.forget_draw();
     throw;
   }
-  moved_ += moved_bytes(state_->model, state_->kv.cache(), sequences);
+  moved_ += moved_bytes(*state_, sequences);
 }
 
 std::span<const std::int32_t> CudaBatchExecutor::step(std::span<const SequenceStep> sequences) {
   const RowOrder order = order_of(sequences, limits_);
   compute(sequences, order, false);
   ids_.assign(sequences.size(), BatchExecutor::kNoToken);
+  if (!results_) {
+    const double since = recorder_ ? recorder_->now() : 0;
+    host_->sample(sequences, ids_);
+    if (recorder_) recorder_->add(ActivityKind::kSample, -1, sequences.front().cached, since, 0);
+    return ids_;
+  }
   if (is_one_token(order)) {
     ids_.front() = take_one(sequences.front().sampler);
     return ids_;
   }
   for (std::size_t i = 0; i < sequences.size(); ++i)
     if (Sampler* const sampler = sequences[i].sampler)
-      ids_[i] = results_.take(row_of_[i], *sampler, stream());
+      ids_[i] = results_->take(row_of_[i], *sampler, stream());
   return ids_;
 }
 
@@ -288,31 +369,39 @@ std::span<const float> CudaBatchExecutor::logits(std::span<const SequenceStep> s
   compute(sequences, order, true);
   const auto width = std::size_t(state_->spec().vocabulary);
   logits_.resize(sequences.size() * width);
+  if (!results_) {
+    host_->read_logits(logits_);
+    return logits_;
+  }
   const auto read = [&](std::size_t sequence, const float* row) {
     RIGCAST_CUDA_CALL(cudaMemcpyAsync(logits_.data() + sequence * width, row, width * sizeof(float),
                                       cudaMemcpyDeviceToHost, stream().get()));
   };
   if (is_one_token(order)) read(0, state_->buffers.token.logits);
   for (std::size_t i = 0; !is_one_token(order) && i < sequences.size(); ++i)
-    read(i, results_.logits() + row_of_[i] * std::int64_t(width));
+    read(i, results_->logits() + row_of_[i] * std::int64_t(width));
   stream().wait();
   return logits_;
+}
+
+// Queues the copies of the GPU's part of the blocks, while the host copies its own.
+void CudaBatchExecutor::move_out(std::span<const BlockCopy> copies) {
+  memory_.move_out(copies, stream());
+  moved_.to_host += double(copies.size() * memory_.block_bytes());
+  if (host_) host_->move_out(copies);
+}
+
+void CudaBatchExecutor::move_in(std::span<const BlockCopy> copies) {
+  memory_.move_in(copies, stream());
+  moved_.to_gpu += double(copies.size() * memory_.block_bytes());
+  if (host_) host_->move_in(copies);
 }
 
 MovedBytes CudaBatchExecutor::take_bytes() {
   MovedBytes all = std::exchange(moved_, {});
   if (state_->host) all += state_->host->side.take_bytes();
+  if (host_) all += host_->take_bytes();
   return all;
-}
-
-// nullptr: the executor computes the placement.
-const char* refused_part(const State& s) {
-  const HostPlacement& host = s.on_host();
-  if (host.decodes() || host.head() || host.embedding() || !host.streamed_layers().empty())
-    return "layers, the head or all of decoding in the host's memory";
-  for (int layer = 0; layer < s.spec().layers; ++layer)
-    if (host.layer(layer) || host.cache(layer)) return "layers or KV caches in the host's memory";
-  return s.kv.cache().eviction() ? "KV blocks that leave the GPU" : nullptr;
 }
 
 }  // namespace
@@ -320,8 +409,6 @@ const char* refused_part(const State& s) {
 std::unique_ptr<BatchExecutor> batch_executor_of(std::unique_ptr<State> state,
                                                  const BatchOptions& batch,
                                                  const Allocator& host_memory, bool graphs) {
-  if (const char* const part = refused_part(*state))
-    throw MachineError(std::string("several sequences at once are not computed with ") + part);
   return std::make_unique<CudaBatchExecutor>(std::move(state), batch, host_memory, graphs);
 }
 

@@ -7,33 +7,42 @@
 namespace rigcast::engine::cuda {
 namespace {
 
-double expert_weights(const PlacedModel& model, int layer, double tokens) {
-  if (!model.spec().is_moe_layer(layer) || model.host.computes_experts(layer)) return 0;
+// Where the host computes experts, it routes a step's tokens to them, too.
+double ffn_weights(const PlacedModel& model, int layer, double tokens) {
+  const Layer& w = model.layer(layer);
+  if (!model.spec().is_moe_layer(layer)) return double(ffn_weight_bytes(w));
+  if (model.host.computes_experts(layer)) return 0;
   const MixtureOfExperts& moe = *model.spec().moe;
   const double chosen = std::min(tokens * moe.experts_used, double(moe.experts));
-  return chosen * double(one_expert_bytes(model.layer(layer)));
+  return double(ffn_weight_bytes(w)) + chosen * double(one_expert_bytes(w));
+}
+
+MovedBytes kv_bytes(const State& s, int layer, std::span<const SequenceStep> sequences) {
+  const double token_bytes = double(s.kv.cache().token_bytes());
+  MovedBytes moved;
+  for (const SequenceStep& step : sequences) {
+    const auto count = TokenCount(step.tokens.size());
+    const TokenCount seen = s.spec().attended_tokens(layer, step.cached + 1) + count - 1;
+    moved.kv_read += double(seen) * token_bytes;
+    moved.kv_written += double(count) * token_bytes;
+  }
+  return moved;
 }
 
 }  // namespace
 
-MovedBytes moved_bytes(const PlacedModel& model, const DeviceCache& cache,
-                       std::span<const SequenceStep> sequences) {
+MovedBytes moved_bytes(const State& s, std::span<const SequenceStep> sequences) {
   MovedBytes moved;
   double tokens = 0;
-  for (const SequenceStep& s : sequences) tokens += double(s.tokens.size());
-  const double token_bytes = double(cache.token_bytes());
-  for (int layer = 0; layer < model.spec().layers; ++layer) {
+  for (const SequenceStep& step : sequences) tokens += double(step.tokens.size());
+  for (int layer = 0; layer < s.spec().layers; ++layer) {
+    if (s.on_host().layer(layer)) continue;
+    if (s.on_host().streamed(layer)) moved.to_gpu += s.streamed.layer_bytes(layer);
     moved.weights +=
-        double(attention_weight_bytes(model.layer(layer)) + ffn_weight_bytes(model.layer(layer))) +
-        expert_weights(model, layer, tokens);
-    for (const SequenceStep& s : sequences) {
-      const auto count = TokenCount(s.tokens.size());
-      const TokenCount seen = model.spec().attended_tokens(layer, s.cached + 1) + count - 1;
-      moved.kv_read += double(seen) * token_bytes;
-      moved.kv_written += double(count) * token_bytes;
-    }
+        double(attention_weight_bytes(s.model.layer(layer))) + ffn_weights(s.model, layer, tokens);
+    if (!s.on_host().cache(layer)) moved += kv_bytes(s, layer, sequences);
   }
-  moved.weights += double(head_weight_bytes(*model.model));
+  if (!s.on_host().head()) moved.weights += double(head_weight_bytes(*s.model.model));
   return moved;
 }
 

@@ -3,15 +3,14 @@
 
 #include <span>
 
-#include "engine/backends/cuda/kv/device_cache.cuh"
-#include "engine/backends/cuda/weights/placed_model.cuh"
+#include "engine/backends/cuda/forward/state.cuh"
 #include "engine/run/batch_executor.hpp"
 
 namespace rigcast::engine::cuda {
 
-/// Weights count once. Which experts are chosen is known only on the GPU: as many are counted as
-/// the step's tokens can choose.
-MovedBytes moved_bytes(const PlacedModel& model, const DeviceCache& cache,
-                       std::span<const SequenceStep> sequences);
+/// Weights count once, and those of streamed layers over the link as well. Which experts are chosen
+/// is known only on the GPU: as many are counted as the step's tokens can choose. What the host
+/// moves, and what goes to it and back, it counts itself.
+MovedBytes moved_bytes(const State& state, std::span<const SequenceStep> sequences);
 
 }  // namespace rigcast::engine::cuda

@@ -48,19 +48,11 @@ void attend_staged(const ForwardContext& f, StagedCache& cache, TokenCount cache
   cache.store(layer, cached, tokens);
 }
 
-void attend_on_host(const ForwardContext& f, HostOffload& host, TokenCount cached, int layer,
-                    int tokens) {
-  float* const projected = f.buffers.vectors.projected;
-  host.attend(layer, {projected, cached, tokens});
-  to_fp16(f.stream, projected, std::int64_t(tokens) * q_width(f.layer(layer).attention),
-          f.buffers.batch.x);
-}
-
 // batch.x = the attention output of a layer, from vectors.projected
 void attend(State& s, TokenCount cached, int layer, int tokens) {
   const ForwardContext f = s.forward();
   if (s.on_host().cache(layer))
-    attend_on_host(f, *s.host, cached, layer, tokens);
+    attend_on_host(f, *s.host, layer, cached, tokens);
   else if (s.on_host().layer(layer))
     attend_staged(f, s.streamed.cache(), cached, layer, tokens);
   else
@@ -108,6 +100,14 @@ int run_layers_on_host(State& s, const PrefillOffload& offload, TokenCount cache
 }
 
 }  // namespace
+
+void attend_on_host(const ForwardContext& f, HostOffload& host, int layer, const RowOwners& of,
+                    int tokens) {
+  float* const projected = f.buffers.vectors.projected;
+  host.attend(layer, {projected, of, tokens});
+  to_fp16(f.stream, projected, std::int64_t(tokens) * q_width(f.layer(layer).attention),
+          f.buffers.batch.x);
+}
 
 void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids,
                  StageListener* stages) {

@@ -15,4 +15,9 @@ namespace rigcast::engine::cuda {
 void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids,
                  StageListener* stages);
 
+/// batch.x = the attention output of a layer whose cache the host has, for vectors.projected. Waits
+/// for queued work.
+void attend_on_host(const ForwardContext& f, HostOffload& host, int layer, const RowOwners& of,
+                    int tokens);
+
 }  // namespace rigcast::engine::cuda

@@ -1,7 +1,9 @@
 #include "engine/backends/cuda/forward/sequence_step.cuh"
 
 #include <algorithm>
+#include <utility>
 
+#include "engine/backends/cuda/forward/batch.cuh"
 #include "engine/backends/cuda/forward/batch_experts.cuh"
 #include "engine/backends/cuda/forward/batch_products.cuh"
 #include "engine/backends/cuda/forward/decode.cuh"
@@ -45,23 +47,32 @@ void attend_chunk(const ForwardContext& f, const SequenceRows& step, const Promp
                   f.buffers.batch.x + first);
 }
 
+// batch.x = the attention output of all rows; true: tiled.
+bool attend_on_gpu(const ForwardContext& f, const SequenceRows& step, int kept, int layer) {
+  rope_and_store(f.stream, new_token_inputs(f, layer), step.cache, kept, step.rows, step.at,
+                 f.buffers.vectors.queries);
+  const bool tiled = step.chunks.empty() && takes_tiled_attention(f, f.layer(layer), step.rows);
+  attend_singles(f, step, kept, layer, tiled ? tiled_tokens(step.rows) : 0);
+  for (const PromptChunk& chunk : step.chunks) attend_chunk(f, step, chunk, kept, layer);
+  return tiled;
+}
+
 void queue_attention(State& s, const SequenceRows& step, int layer) {
   const ForwardContext f = s.forward();
   const DeviceLayer& w = f.layer(layer);
-  const int kept = s.kv.cache().layer(layer);
   project_qkv(f, w, step.rows);
-  rope_and_store(f.stream, new_token_inputs(f, layer), step.cache, kept, step.rows, step.at,
-                 f.buffers.vectors.queries);
-  const bool tiled = step.chunks.empty() && takes_tiled_attention(f, w, step.rows);
-  attend_singles(f, step, kept, layer, tiled ? tiled_tokens(step.rows) : 0);
-  for (const PromptChunk& chunk : step.chunks) attend_chunk(f, step, chunk, kept, layer);
+  bool tiled = false;
+  if (s.on_host().cache(layer))
+    attend_on_host(f, *s.host, layer, step.owners, step.rows);
+  else
+    tiled = attend_on_gpu(f, step, s.kv.cache().layer(layer), layer);
   add_attention_output(f, w, step.rows, tiled);
 }
 
 void queue_experts_of(State& s, const SequenceRows& step, int layer) {
   const ForwardContext f = s.forward();
   if (s.on_host().computes_experts(layer))
-    s.host->compute_experts(layer, {f.hidden_row(0), 0, step.rows});
+    s.host->compute_experts(layer, {f.hidden_row(0), step.owners, step.rows});
   else if (step.rows <= kFewExpertRows)
     for (int row = 0; row < step.rows; ++row) queue_experts(f, f.layer(layer), row);
   else
@@ -101,11 +112,33 @@ void row_head(const ForwardContext& f, int row, float* logits) {
 
 void queue_sequences(State& s, const SequenceRows& step, StageListener* stages) {
   const ForwardContext f = s.forward();
-  if (stages) stages->begin(ActivityKind::kEmbedding, -1);
+  const HostPlacement& on_host = s.on_host();
+  const auto begin = [&](ActivityKind kind, int layer) {
+    if (stages) stages->begin(kind, layer);
+  };
+  begin(ActivityKind::kEmbedding, -1);
+  s.streamed.begin({}, 0, step.rows);
   compute_rope_angles(f.stream, f.model.gpu.frequencies, f.hyper().rope_dims / 2, step.rows,
                       step.at, f.buffers.vectors.rope_cos_sin);
-  gather_rows(f.model.gpu.embedding, step.ids, step.rows, f.hidden_row(0), f.stream);
-  for (int layer = 0; layer < f.spec().layers; ++layer) queue_layer(s, step, layer, stages);
+  if (on_host.embedding())
+    s.host->embed(step.owners, step.ids_on_host, f.hidden_row(0));
+  else
+    gather_rows(f.model.gpu.embedding, step.ids, step.rows, f.hidden_row(0), f.stream);
+  for (int layer = 0; layer < f.spec().layers;) {
+    if (on_host.any()) s.stop.throw_if_requested();  // steps of the GPU alone are short
+    if (on_host.layer(layer)) {
+      begin(ActivityKind::kHandoff, layer);
+      const int first = std::exchange(layer, on_host.end_of_layers(layer));
+      s.host->compute_layers(first, layer, {f.hidden_row(0), step.owners, step.rows});
+      continue;
+    }
+    if (on_host.streamed(layer)) {
+      begin(ActivityKind::kFetchWeights, layer);
+      s.streamed.stream_in_layer(0, layer);
+    }
+    queue_layer(s, step, layer++, stages);
+  }
+  s.streamed.end({});
 }
 
 int queue_sequence_heads(const ForwardContext& f, const SequenceRows& step, float* logits) {

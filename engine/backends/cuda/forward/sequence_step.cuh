@@ -20,7 +20,7 @@ struct PromptChunk {
 };
 
 /// The rows of a step. First come `singles` rows, each the only new token of its sequence, then the
-/// rows of chunks. All pointers are to GPU memory.
+/// rows of chunks. All pointers are to GPU memory, and spans are of the host's.
 struct SequenceRows {
   int rows = 0, singles = 0;
   const std::int32_t* ids = nullptr;  // [rows]
@@ -30,14 +30,17 @@ struct SequenceRows {
   Partials partials{};                // with room for `partial_rows` rows of that many splits
   int partial_rows = 0;
   std::span<const PromptChunk> chunks{};
+  // For the host's part, if it has one; of all rows.
+  std::span<const std::int32_t> ids_on_host{};
+  std::span<const StepSequence> owners{};
 };
 
 /// Queues a step. Hidden states, before the last norm, stay in vectors.hidden. Nothing waits,
-/// unless the host computes experts. The host may compute no other part of the model.
+/// unless the host computes a part.
 void queue_sequences(State& s, const SequenceRows& step, StageListener* stages);
 
-/// Queues the logits of the single rows, and after these of each chunk that wants them:
-/// logits[row][vocabulary]. Returns the number of rows.
+/// Where the head is the GPU's: queues the logits of the single rows, and after these of each chunk
+/// that wants them: logits[row][vocabulary]. Returns the number of rows.
 int queue_sequence_heads(const ForwardContext& f, const SequenceRows& step, float* logits);
 
 }  // namespace rigcast::engine::cuda

@@ -17,7 +17,7 @@ Allocator cache_memory(const HostPlacement& host, const StateOptions& o) {
   const auto counted = [&](Allocator make) { return o.ram.tracked("KV cache", std::move(make)); };
   if (o.kv_memory) return counted(o.kv_memory);
   if (host.decodes() && !host.layers_cached_on_gpu().empty()) return counted(make_pinned_block);
-  if (!host.offloadable_layers().empty())
+  if (!host.offloadable_layers().empty() && o.prefill_offload != PrefillOffloadPolicy::kHost)
     return reused(o.ram, "KV cache", pinned_memory("KV cache", o.stop));
   return counted(make_large_pages);
 }

@@ -1,6 +1,8 @@
 #include "engine/backends/cuda/host_offload/host_offload.cuh"
 
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "core/scenario/engine_sizes.hpp"
 #include "engine/cuda/cuda_call.cuh"
@@ -65,21 +67,21 @@ void HostOffload::on_hidden(const BatchRows& hidden, const Compute& compute) {
   return_rows(rows, hidden.first);
 }
 
-void HostOffload::embed(TokenCount cached, std::span<const std::int32_t> ids, float* hidden) {
+void HostOffload::embed(const RowOwners& of, std::span<const std::int32_t> ids, float* hidden) {
   const std::span<float> rows(rows_.as<float>(), ids.size() * std::size_t(spec().hidden));
   embedded_.wait();
-  side.embed(cached, ids, rows);
+  side.embed(of, ids, rows);
   RIGCAST_CUDA_CALL(cudaMemcpyAsync(hidden, rows.data(), rows.size_bytes(), cudaMemcpyHostToDevice,
                                     stream_.get()));
   embedded_.set(stream_);
 }
 
 void HostOffload::compute_layers(int first, int end, const BatchRows& hidden) {
-  on_hidden(hidden, [&](std::span<float> rows) { side.through(first, end, hidden.cached, rows); });
+  on_hidden(hidden, [&](std::span<float> rows) { side.through(first, end, hidden.of, rows); });
 }
 
 void HostOffload::compute_experts(int layer, const BatchRows& hidden) {
-  on_hidden(hidden, [&](std::span<float> rows) { side.mixture(layer, hidden.cached, rows); });
+  on_hidden(hidden, [&](std::span<float> rows) { side.mixture(layer, hidden.of, rows); });
 }
 
 void HostOffload::attend(int layer, const BatchRows& projected) {
@@ -88,12 +90,29 @@ void HostOffload::attend(int layer, const BatchRows& projected) {
   const auto rows = fetch_rows(projected.first, projected.tokens * (q + 2 * shape.kv_width()));
   // The attention output overwrites the projections, which have been copied by then.
   const auto attn_out = rows.first(std::size_t(projected.tokens) * std::size_t(q));
-  side.attend(layer, projected.cached, rows, attn_out);
+  side.attend(layer, projected.of, rows, attn_out);
   return_rows(attn_out, projected.first);
 }
 
 void HostOffload::compute_logits(const BatchRows& hidden) {
-  side.head(hidden.cached, fetch_rows(hidden.first, hidden.tokens * spec().hidden));
+  std::vector<std::int64_t> all(std::size_t(hidden.tokens));
+  std::iota(all.begin(), all.end(), 0);
+  compute_logits(hidden, all);
+}
+
+void HostOffload::compute_logits(const BatchRows& hidden, std::span<const std::int64_t> rows) {
+  const std::int64_t width = spec().hidden;
+  float* to = rows_.as<float>();
+  for (std::size_t i = 0; i < rows.size();) {
+    const std::size_t first = i++;
+    while (i < rows.size() && rows[i] == rows[i - 1] + 1) ++i;  // neighbours in one copy
+    const std::size_t count = (i - first) * std::size_t(width);
+    RIGCAST_CUDA_CALL(cudaMemcpyAsync(to, hidden.first + rows[first] * width, count * sizeof(float),
+                                      cudaMemcpyDeviceToHost, stream_.get()));
+    to += count;
+  }
+  stream_.wait();
+  side.head(hidden.of, hidden.tokens, rows, {rows_.as<float>(), to});
 }
 
 }  // namespace rigcast::engine::cuda

@@ -20,10 +20,10 @@
 
 namespace rigcast::engine::cuda {
 
-/// Contiguous rows of a batch's tokens on the GPU; `cached` tokens precede the first.
+/// Contiguous rows of a batch's tokens on the GPU.
 struct BatchRows {
   float* first = nullptr;
-  TokenCount cached = 0;
+  RowOwners of{};
   int tokens = 0;
 };
 
@@ -52,15 +52,16 @@ class HostOffload {
   // For a batch, after all work that is queued on the stream.
   /// hidden = the ids' rows of the embedding. Waits only until rows_ is free again: the previous
   /// batch may still be running.
-  void embed(TokenCount cached, std::span<const std::int32_t> ids, float* hidden);
+  void embed(const RowOwners& of, std::span<const std::int32_t> ids, float* hidden);
   /// hidden = the output of layers [first, end) for hidden
   void compute_layers(int first, int end, const BatchRows& hidden);
   /// hidden += the output of a layer's mixture of experts for hidden
   void compute_experts(int layer, const BatchRows& hidden);
   /// Attention of projections [q | k | v]; its output, rows of q's width, overwrites them.
   void attend(int layer, const BatchRows& projected);
-  /// side.logits() = the logits of hidden
+  /// side.logits() = the logits of hidden, or of some of its rows, in their order
   void compute_logits(const BatchRows& hidden);
+  void compute_logits(const BatchRows& hidden, std::span<const std::int64_t> rows);
 
  private:
   std::span<float> fetch_rows(const float* rows, std::int64_t count);

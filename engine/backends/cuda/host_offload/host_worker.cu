@@ -187,11 +187,16 @@ MovedBytes HostWorker::take_bytes() {
   return all;
 }
 
+void HostWorker::begin(Worker& worker, const RowOwners& of, std::int64_t tokens) {
+  of.sequences.empty() ? layers_.begin(worker, of.cached, tokens)
+                       : layers_.begin(worker, of.sequences);
+}
+
 template <class Stage>
-void HostWorker::on_rows(TokenCount cached, std::span<float> hidden, const Stage& stage) {
+void HostWorker::on_rows(const RowOwners& of, std::span<float> hidden, const Stage& stage) {
   const std::int64_t tokens = rows(hidden.size(), layers_.model().spec.hidden);
   run([&](Worker& worker) {
-    layers_.begin(worker, cached, tokens);
+    begin(worker, of, tokens);
     copy_rows(worker, hidden, layers_.hidden());
     stage(worker);
     layers_.add_residual(worker);
@@ -207,42 +212,49 @@ void HostWorker::copy_rows(Worker& worker, std::span<const float> from, std::spa
   });
 }
 
-void HostWorker::embed(TokenCount cached, std::span<const std::int32_t> ids,
+void HostWorker::embed(const RowOwners& of, std::span<const std::int32_t> ids,
                        std::span<float> hidden) {
   team_.run([&](Worker& worker) {
-    layers_.begin(worker, cached, std::int64_t(ids.size()));
+    begin(worker, of, std::int64_t(ids.size()));
     layers_.embed(worker, ids);
     copy_rows(worker, layers_.hidden(), hidden);
   });
   count_rows(0, hidden.size());
 }
 
-void HostWorker::through(int first, int end, TokenCount cached, std::span<float> hidden) {
-  on_rows(cached, hidden, [&](Worker& worker) { layers_.through(worker, first, end); });
+void HostWorker::through(int first, int end, const RowOwners& of, std::span<float> hidden) {
+  on_rows(of, hidden, [&](Worker& worker) { layers_.through(worker, first, end); });
 }
 
-void HostWorker::mixture(int layer, TokenCount cached, std::span<float> hidden) {
-  on_rows(cached, hidden, [&](Worker& worker) { layers_.experts().compute(worker, layer, {}); });
+void HostWorker::mixture(int layer, const RowOwners& of, std::span<float> hidden) {
+  on_rows(of, hidden, [&](Worker& worker) { layers_.experts().compute(worker, layer, {}); });
 }
 
-void HostWorker::attend(int layer, TokenCount cached, std::span<const float> projected,
+void HostWorker::attend(int layer, const RowOwners& of, std::span<const float> projected,
                         std::span<float> attn_out) {
   const AttentionShape& shape = layers_.model().layers[std::size_t(layer)].attention;
   const std::int64_t width = shape.q_width() + 2 * shape.kv_width();
   run([&](Worker& worker) {
-    layers_.begin(worker, cached, rows(projected.size(), width));
+    begin(worker, of, rows(projected.size(), width));
     layers_.attention().attend(worker, layer, projected.data());
     worker.run_once([&] { std::ranges::copy(layers_.attention().out(), attn_out.begin()); });
   });
   count_rows(projected.size(), attn_out.size());
 }
 
-void HostWorker::head(TokenCount cached, std::span<const float> hidden) {
-  const std::int64_t tokens = rows(hidden.size(), layers_.model().spec.hidden);
+void HostWorker::head(const RowOwners& of, std::int64_t tokens, std::span<const std::int64_t> rows,
+                      std::span<const float> hidden) {
+  const std::int64_t width = layers_.model().spec.hidden;
   run([&](Worker& worker) {
-    layers_.begin(worker, cached, tokens);
-    worker.run_once([&] { std::ranges::copy(hidden, layers_.hidden().begin()); });
-    layers_.head(worker, Logits::kAll);
+    begin(worker, of, tokens);
+    worker.run_once([&] {
+      auto from = hidden.begin();
+      for (const std::int64_t row : rows) {
+        std::copy_n(from, width, layers_.hidden().begin() + row * width);
+        from += width;
+      }
+    });
+    layers_.head(worker, rows);
   });
   count_rows(hidden.size(), 0);
 }

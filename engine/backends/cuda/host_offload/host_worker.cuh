@@ -19,6 +19,18 @@ namespace rigcast::engine::cuda {
 /// Called by every thread before each host operation; an exception ends the step.
 using BeforeHostOp = std::function<void(int thread)>;
 
+/// Whose tokens the rows of a batch are.
+struct RowOwners {
+  /// Consecutive tokens of one sequence, after `cached_` others.
+  RowOwners(TokenCount cached_ = 0) : cached(cached_) {}
+  /// Tokens of several sequences, whose block tables name blocks of the host's cache. They stay
+  /// where they are while the rows are computed. No bit of a row depends on others' contents.
+  RowOwners(std::span<const StepSequence> sequences_) : sequences(sequences_) {}
+
+  TokenCount cached = 0;
+  std::span<const StepSequence> sequences{};
+};
+
 class HostWorker {
  public:
   /// Makes the worker, with caches for its own layers. Throws MachineError if threads cannot be
@@ -50,16 +62,20 @@ class HostWorker {
   /// logits().
   void decode(TokenCount cached, std::int32_t id);
 
-  // Parts of a batch after `cached` tokens, with contiguous rows; each part is one call.
-  void embed(TokenCount cached, std::span<const std::int32_t> ids, std::span<float> hidden);
-  void through(int first, int end, TokenCount cached, std::span<float> hidden);
-  void mixture(int layer, TokenCount cached, std::span<float> hidden);
-  void attend(int layer, TokenCount cached, std::span<const float> projected,
+  // Parts of a batch, with contiguous rows; each part is one call.
+  void embed(const RowOwners& of, std::span<const std::int32_t> ids, std::span<float> hidden);
+  void through(int first, int end, const RowOwners& of, std::span<float> hidden);
+  void mixture(int layer, const RowOwners& of, std::span<float> hidden);
+  void attend(int layer, const RowOwners& of, std::span<const float> projected,
               std::span<float> attn_out);
-  void head(TokenCount cached, std::span<const float> hidden);
+  /// Computes the logits of `rows` of a batch of `tokens` rows, whose hidden states alone are in
+  /// `hidden`, in their order.
+  void head(const RowOwners& of, std::int64_t tokens, std::span<const std::int64_t> rows,
+            std::span<const float> hidden);
 
   const std::vector<float>& logits() { return layers_.logits(); }
   CpuLayers& layers() { return layers_; }
+  ThreadTeam& team() { return team_; }
   int threads() const { return team_.size(); }
   const HostPlacement& parts() const { return parts_; }
   /// Bytes moved in the host's memory and over the link since the last call.
@@ -78,6 +94,8 @@ class HostWorker {
   bool happens(const HostOp& call) const {
     return call.kind != HostOp::Kind::kCold || cold_.tokens > 0;
   }
+  /// Begins a batch; every member of the team calls it.
+  void begin(Worker& worker, const RowOwners& of, std::int64_t tokens);
   /// Runs `job` on the team; every thread calls before_host_op_ first.
   template <class Job>
   void run(const Job& job);
@@ -94,7 +112,7 @@ class HostWorker {
   /// Runs `stage` on rows, which are copied into the layers' hidden state before and out of it
   /// after.
   template <class Stage>
-  void on_rows(TokenCount cached, std::span<float> hidden, const Stage& stage);
+  void on_rows(const RowOwners& of, std::span<float> hidden, const Stage& stage);
 
   HostPlacement parts_;
   BeforeHostOp before_host_op_;

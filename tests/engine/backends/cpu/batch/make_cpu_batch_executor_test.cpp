@@ -1,5 +1,6 @@
 // The number of blocks of a pool, and what no executor is made of.
 #include "engine/backends/cpu/batch/make_cpu_batch_executor.hpp"
+#include "engine/backends/cpu/batch/batch_bytes.hpp"
 
 #include <memory>
 #include <string>

@@ -1,0 +1,38 @@
+#pragma once
+// Blocks of keys and values in the host's memory that many sequences share, and those that were
+// moved out of the pool.
+
+#include <span>
+#include <vector>
+
+#include "engine/kv/kv_cache.hpp"
+#include "engine/run/batch_executor.hpp"
+#include "engine/threads/thread_team.hpp"
+
+namespace rigcast::engine {
+
+class CpuBlocks {
+ public:
+  /// Allocates limits.blocks blocks in `pool`, a cache that has none yet and outlives this object,
+  /// and limits.host_blocks to which they can be moved: one piece each, in which a layer's blocks
+  /// are contiguous. Throws what the cache's allocator throws.
+  CpuBlocks(KvCache& pool, const BatchLimits& limits);
+
+  /// Copy blocks out of the pool and back, with the whole team. Throws Interrupted.
+  void move_out(ThreadTeam& team, std::span<const BlockCopy> copies);
+  void move_in(ThreadTeam& team, std::span<const BlockCopy> copies);
+  /// Bytes that were copied since the last call.
+  MovedBytes take_bytes();
+
+ private:
+  void copy(ThreadTeam& team, std::span<const BlockCopy> copies, const KvCache& from,
+            const KvCache& to);
+
+  KvCache& pool_;
+  KvCache moved_;
+  BatchLimits limits_;
+  std::vector<int> layers_;  // that are kept
+  MovedBytes copied_;
+};
+
+}  // namespace rigcast::engine
