@@ -10,11 +10,16 @@ namespace {
 std::int64_t tiles_of(std::int64_t rows) { return (rows + kTiledRows - 1) / kTiledRows; }
 
 // The most blocks a cluster that still run at once, two a multiprocessor, with at least four blocks
-// of 256 columns each: loading two ahead pays off only then.
+// of 256 columns each: loading two ahead pays off only then. Two are enough where half of the
+// multiprocessors would have none.
 int cluster_for(std::int64_t tiles, int blocks) {
-  const int room = 2 * device_facts().multiprocessors;
+  const int processors = device_facts().multiprocessors;
   int cluster = 1;
-  while (cluster < 8 && tiles * cluster * 2 <= room && blocks / (cluster * 2) >= 4) cluster *= 2;
+  while (cluster < 8 && tiles * cluster * 2 <= 2 * processors) {
+    const int each = blocks / (cluster * 2);
+    if (each < (tiles * cluster * 2 < processors ? 2 : 4)) break;
+    cluster *= 2;
+  }
   return cluster;
 }
 
