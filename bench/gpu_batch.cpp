@@ -1,6 +1,7 @@
 // Tokens per second of many sequences that decode together on a GPU, beside the time in which its
 // memory could deliver what a step reads.
-//   bench_gpu_batch [MODEL [QUANT [CACHED [SEQUENCES]]]]     default: llama-3.1-8b Q4_K_M 512 1 to 256
+//   bench_gpu_batch [MODEL [QUANT [CACHED [SEQUENCES]]]]
+// Default: llama-3.1-8b Q4_K_M 512, 1 to 256 sequences.
 #include <fmt/format.h>
 
 #include <algorithm>

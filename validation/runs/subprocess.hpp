@@ -23,8 +23,8 @@ struct WorkerRequest {
   ExecutionSettings how;
   std::string weights;            // a file to start from; empty: as the scenario says
   std::optional<int> gpu_layers;  // absent: as the scenario says, or as many as fit
-  // Of a load: as many as the forecast is of, which takes more where the scenario's are too few for a
-  // server to fill. Absent: as the scenario says.
+  // Of a load: as many as the forecast is of, which takes more where the scenario's are too few for
+  // a server to fill. Absent: as the scenario says.
   std::optional<std::int64_t> requests;
   int time_limit = 600;  // seconds
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/kernels/cuda/activations/elementwise.cuh"
+#include "engine/kernels/cuda/hopper/tile_rows.cuh"
 #include "tests/catch.hpp"
 #include "tests/cuda/kernels/batch_products.cuh"
 #include "tests/engine/random_values.hpp"

@@ -5,6 +5,7 @@
 
 #include "engine/backends/cuda/forward/joined_matrices.hpp"
 #include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
+#include "engine/kernels/cuda/hopper/tile_rows.cuh"
 #include "engine/kernels/cuda/hopper/tiled_gemm.cuh"
 #include "engine/kernels/cuda/weights/dequantize.cuh"
 

@@ -1,8 +1,9 @@
+#include "engine/kernels/cuda/hopper/tile_groups.cuh"
+
 #include <stdexcept>
 
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/activations/tile_order.hpp"
-#include "engine/kernels/cuda/hopper/tiled_experts.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {

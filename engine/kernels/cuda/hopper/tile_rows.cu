@@ -1,7 +1,9 @@
+#include "engine/kernels/cuda/hopper/tile_rows.cuh"
+
 #include <stdexcept>
 
 #include "engine/cuda/launch.cuh"
-#include "engine/kernels/cuda/hopper/tiled_gemm.cuh"
+#include "engine/kernels/cuda/activations/tile_order.hpp"
 
 namespace rigcast::engine::cuda {
 namespace {

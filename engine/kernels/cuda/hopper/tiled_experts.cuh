@@ -10,23 +10,14 @@
 
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/kernels/cuda/batch/experts_batch.cuh"
+#include "engine/kernels/cuda/hopper/tile_groups.cuh"
 #include "engine/kernels/cuda/matvec/chosen_experts.cuh"
 
 namespace rigcast::engine::cuda {
 
-/// The group size that suits `tokens` tokens: most groups have room for all tokens of an expert.
-int tiled_group_tokens(int tokens, int used, int experts);
-
-/// The values of all groups' activations of `columns` columns, whatever the tokens' choices are.
-std::int64_t tiled_group_values(const ExpertGroups& groups, std::int64_t columns);
-
 /// True if the matrices of gate, up and down are multiplied by the functions below on this GPU.
 bool supports_tiled_experts(const DeviceMatrixStack& gate, const DeviceMatrixStack& up,
                             const DeviceMatrixStack& down);
-
-/// tiled = the rows of x[tokens][columns] that each group needs, in F16, clamped to +-65504.
-void tile_groups(const Stream& stream, const ExpertGroups& groups, const float* x,
-                 std::int64_t columns, __half* tiled);
 
 /// out = silu(gate x) * (up x), clamped, tiled for each group as x.
 void tiled_experts_gate_up(const DeviceMatrixStack& gate, const DeviceMatrixStack& up,

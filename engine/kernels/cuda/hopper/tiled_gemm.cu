@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "engine/kernels/cuda/hopper/tiled_work.cuh"
+#include "engine/kernels/cuda/hopper/tiled_launch.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {

@@ -53,7 +53,4 @@ void tiled_gemm(std::span<const SmallBatchJob> jobs, const TiledBatch& x,
 void tiled_gate_up(const DeviceMatrix& gate, const DeviceMatrix& up, const TiledBatch& x,
                    __half* out, const Stream& stream);
 
-/// Tiles the rows of x[tokens][columns], of a multiple of 256 columns.
-void tile_rows(const Stream& stream, const Fp16Batch& x, std::int64_t columns, __half* tiled);
-
 }  // namespace rigcast::engine::cuda

@@ -1,7 +1,8 @@
+#include "engine/kernels/cuda/hopper/tiled_launch.cuh"
+
 #include <stdexcept>
 
 #include "engine/kernels/cuda/hopper/tiled_kernel.cuh"
-#include "engine/kernels/cuda/hopper/tiled_work.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {

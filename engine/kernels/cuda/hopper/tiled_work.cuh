@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/cuda/cuda_stream.cuh"
 #include "engine/kernels/cuda/activations/tile_order.hpp"
 #include "engine/kernels/cuda/batch/experts_batch.cuh"
 #include "engine/kernels/cuda/matvec/matvec.cuh"
@@ -45,19 +44,5 @@ struct TiledWork {
   const int* group_count = nullptr;
   const int* order = nullptr;
 };
-
-/// The formats of a launch; `second`: of parts that say so, the same or one that occurs beside the
-/// first in files.
-struct TiledFormats {
-  QuantFormat first, second;
-};
-
-/// Queues the kernel for `tiles` tiles of rows and `groups` groups, each with room for
-/// tiled_tokens(tokens) tokens.
-void launch_tiled(const TiledFormats& formats, int tokens, const TiledWork& work,
-                  std::int64_t tiles, int groups, const Stream& stream);
-
-/// True if the program has code of the kernel.
-bool has_tiled_code();
 
 }  // namespace rigcast::engine::cuda
