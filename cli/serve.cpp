@@ -21,6 +21,7 @@
 #include "core/text/unit_text.hpp"
 #include "engine/backends/backend.hpp"
 #include "engine/serve/http/server.hpp"
+#include "engine/serve/kv_tiers.hpp"
 #include "engine/serve/serving_loop.hpp"
 #include "engine/tokenizer/file_vocabulary.hpp"
 #include "report/terminal/progress_line.hpp"
@@ -45,13 +46,34 @@ struct Options {
   TokenCount kv_tokens = 0;
 };
 
+// Tells that the cache on disk is gone.
+struct DiskWatch final : engine::ServingObserver {
+  void lost_disk(const std::string& why) override {
+    fmt::print(stderr,
+               "rigcast: the cache on disk failed, and prompts are computed anew from now on: {}\n",
+               why);
+  }
+};
+
+// The keys of [scheduler] that a server follows are taken out of it.
+Result<SchedulerPolicy> take_kv_disk(TomlDocument& document) {
+  SchedulerPolicy policy;
+  policy.restore = KvRestore::kAuto;
+  read_kv_disk(document.root().table("scheduler"), policy);
+  if (auto error = document.error()) return *error;
+  for (const char* key : {"scheduler.kv_disk", "scheduler.kv_restore"}) document.erase(key);
+  if (document.root().table("scheduler").keys().empty()) document.erase("scheduler");
+  return policy;
+}
+
 // Keys of a scenario that a server does not follow: its requests are what clients send.
 std::optional<Error> refuse_unserved(const TomlDocument& document) {
   struct Unserved {
     const char *key, *name, *instead;
   };
   constexpr Unserved kUnserved[] = {
-      {"scheduler", "[scheduler], --max-sequences and --ram-cache", "--parallel, --kv-tokens"},
+      {"scheduler", "[scheduler], --max-sequences and --ram-cache",
+       "--parallel, --kv-tokens, --kv-disk"},
       {"load", "--rate, --load, --turns and --slo", "rigcast run serves a load of its own"},
       {"workload.users", "--users", "--parallel; rigcast run --users serves a load of its own"},
       {"workload.prompt_tokens", "--prompt-tokens", "--context"},
@@ -67,9 +89,12 @@ std::optional<Error> refuse_unserved(const TomlDocument& document) {
 }
 
 Result<Scenario> scenario_of(const Options& options, const Catalogue& catalogue,
-                             validation::ExecuteOptions& how) {
+                             validation::ExecuteOptions& how, SchedulerPolicy& disk) {
   auto document = options.flags.document();
   if (!document) return document.error();
+  const auto kv_disk = take_kv_disk(*document);
+  if (!kv_disk) return kv_disk.error();
+  disk = *kv_disk;
   if (auto error = refuse_unserved(*document)) return *error;
   for (const char* key : {"model.name", "model.quant", "model.size"}) document->erase(key);
   if (auto error = document->set("model.file", toml_text(options.weights), "--weights"))
@@ -119,8 +144,17 @@ std::string url_of(const engine::HttpOptions& options, std::uint16_t port) {
   return fmt::format("http://{}{}{}:{}", v6 ? "[" : "", options.host, v6 ? "]" : "", port);
 }
 
+std::string restored_text(const SchedulerPolicy& policy, const engine::RestoreRates& rates) {
+  const auto disk = rates.copy_rate(engine::KvTier::kDisk);
+  const auto tokens = rates.tokens_per_s();
+  if (policy.restore != KvRestore::kAuto || !disk || !tokens)
+    return std::string(name(policy.restore));
+  return fmt::format("what is faster, now {} or {} tok/s", text(*disk), three_digits(*tokens));
+}
+
 void print_start(const Options& options, const engine::ServingLoop& loop,
-                 const engine::BatchLimits& limits, const std::string& model,
+                 const engine::BatchLimits& limits, const SchedulerPolicy& policy,
+                 const engine::RestoreRates& rates, const std::string& model,
                  const std::string& chat, const std::string& url) {
   fmt::print("{} at {}/v1, {}\n", model, url,
              chat.empty() ? "completions alone" : "chat template " + chat);
@@ -129,6 +163,9 @@ void print_start(const Options& options, const engine::ServingLoop& loop,
              options.max_waiting > 0 ? fmt::format("{} more wait", options.max_waiting)
                                      : "any number waits",
              TokenCount(limits.blocks) * limits.block_tokens);
+  if (policy.disk_cache.value > 0)
+    fmt::print("  {} for more of it in {}; what comes back from there: {}\n",
+               text_gib(policy.disk_cache), policy.disk_folder, restored_text(policy, rates));
   fmt::print("  control-C ends it\n");
   std::fflush(stdout);
 }
@@ -136,24 +173,33 @@ void print_start(const Options& options, const engine::ServingLoop& loop,
 void print_end(const engine::CompletionsState& state) {
   fmt::print(
       "served {} requests, {} cancelled, {} failed, {} refused; {} tokens of prompts, {} of "
-      "them from the cache, and {} of answers\n",
+      "them from the cache ({} from disk), and {} of answers\n",
       state.completed, state.cancelled, state.failed, state.refused, state.prompt_tokens,
-      state.cached_prompt_tokens, state.output_tokens);
+      state.cached_prompt_tokens, state.disk_prompt_tokens, state.output_tokens);
 }
 
 int serve(const Options& options, Opened opened, engine::BatchExecutor& executor,
-          TokenCount context) {
+          TokenCount context, const SchedulerPolicy& disk) {
   const engine::BatchLimits limits = executor.limits();
   engine::ServingOptions serving{engine::engine_policy(limits), context};
   serving.policy.max_waiting = std::size_t(options.max_waiting);
-  auto loop = engine::ServingLoop::start(executor, serving);
+  serving.policy.disk_cache = disk.disk_cache;
+  serving.policy.disk_folder = disk.disk_folder;
+  serving.policy.restore = disk.restore;
+  const auto tiers = engine::make_kv_tiers(executor, serving.policy);
+  if (!tiers) return fail(tiers.error());
+  serving.disk = tiers->disk.get();
+  serving.rates = tiers->rates;
+  DiskWatch watch;
+  auto loop = engine::ServingLoop::start(executor, serving, &watch);
   if (!loop) return fail(loop.error());
   const std::string model = opened.model.id;
   const std::string chat =
       opened.model.chat ? std::string(engine::name_of(opened.model.chat->format())) : "";
   auto server = engine::HttpServer::start(options.http, std::move(opened.model), **loop);
   if (!server) return fail(server.error());
-  print_start(options, **loop, limits, model, chat, url_of(options.http, (*server)->port()));
+  print_start(options, **loop, limits, serving.policy, serving.rates, model, chat,
+              url_of(options.http, (*server)->port()));
   while (!interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   (*server)->stop();
   (*loop)->stop();
@@ -167,7 +213,8 @@ int serve_verb(const Options& options, const Catalogue& catalogue) try {
   const auto backend = engine::built_in_backends().find(options.device);
   if (!backend) return fail(backend.error());
   how.backend = *backend;
-  auto scenario = scenario_of(options, catalogue, how);
+  SchedulerPolicy disk;
+  auto scenario = scenario_of(options, catalogue, how, disk);
   if (!scenario) return fail(scenario.error());
   if (auto error = validation::check_runnable(*scenario, how)) return fail(*error);
   auto opened = open_model(options);
@@ -180,7 +227,7 @@ int serve_verb(const Options& options, const Catalogue& catalogue) try {
   if (!executor) return fail(executor.error());
   for (const std::string& warning : scenario->warnings)
     fmt::print(stderr, "rigcast: {}\n", warning);
-  return serve(options, *std::move(opened), **executor, scenario->workload.context);
+  return serve(options, *std::move(opened), **executor, scenario->workload.context, disk);
 } catch (const Interrupted&) {
   return fail({ErrorKind::kMachine, "interrupted before anything was served", {}, {}});
 }

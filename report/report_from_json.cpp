@@ -238,6 +238,18 @@ Percentiles percentiles(const Fields& f) {
   return p;
 }
 
+RestoreFigures restore_figures(const Fields& f) {
+  RestoreFigures out;
+  const auto rate = [&](const char* key) {
+    return f.has(key) ? std::optional(BytesPerSecond{f.number(key)}) : std::nullopt;
+  };
+  out.from_ram = rate("from_ram_bytes_per_s");
+  out.from_disk = rate("from_disk_bytes_per_s");
+  out.prompt_tokens_per_s = f.number("prompt_tokens_per_s");
+  out.computed_anew = f.integer("computed_anew_tokens");
+  return out;
+}
+
 ServingFigures::Cache serving_cache(const Fields& f) {
   ServingFigures::Cache c;
   c.capacity = f.integer("capacity");
@@ -257,6 +269,11 @@ ServingFigures::Cache serving_cache(const Fields& f) {
              .waits = r.number("waits")};
   if (r.has("to_ram_share")) c.ram->to_ram_share = r.number("to_ram_share");
   if (r.has("to_gpu_share")) c.ram->to_gpu_share = r.number("to_gpu_share");
+  if (const Fields d = f.at("disk"); d.is_there())
+    c.disk = {Bytes{d.number("capacity_bytes")}, d.number("hit_rate"),
+              Bytes{d.number("to_disk_bytes")}, Bytes{d.number("from_disk_bytes")}};
+  if (const Fields restore = f.at("restore"); restore.is_there())
+    c.restore = restore_figures(restore);
   return c;
 }
 

@@ -31,6 +31,23 @@ Json ram_json(const ServingFigures::Cache::Ram& r) {
           {"waits", json_number(r.waits)}};
 }
 
+Json disk_json(const ServingFigures::Cache::Disk& d) {
+  return {{"capacity_bytes", json_number(d.capacity.value)},
+          {"hit_rate", json_number(d.hit_rate)},
+          {"to_disk_bytes", json_number(d.to_disk.value)},
+          {"from_disk_bytes", json_number(d.from_disk.value)}};
+}
+
+Json restore_json(const RestoreFigures& r) {
+  const auto rate = [](const std::optional<BytesPerSecond>& of) {
+    return of ? json_number(of->value) : Json();
+  };
+  return {{"from_ram_bytes_per_s", rate(r.from_ram)},
+          {"from_disk_bytes_per_s", rate(r.from_disk)},
+          {"prompt_tokens_per_s", json_number(r.prompt_tokens_per_s)},
+          {"computed_anew_tokens", r.computed_anew}};
+}
+
 Json cache_json(const ServingFigures::Cache& c) {
   return {{"capacity", c.capacity},
           {"mean", json_number(c.mean)},
@@ -38,7 +55,9 @@ Json cache_json(const ServingFigures::Cache& c) {
           {"hit_rate", json_number(c.hit_rate)},
           {"preemptions", c.preemptions},
           {"recomputed_tokens", c.recomputed_tokens},
-          {"ram", c.ram ? ram_json(*c.ram) : Json()}};
+          {"ram", c.ram ? ram_json(*c.ram) : Json()},
+          {"disk", c.disk ? disk_json(*c.disk) : Json()},
+          {"restore", c.restore ? restore_json(*c.restore) : Json()}};
 }
 
 }  // namespace

@@ -116,6 +116,11 @@ void ScenarioFlags::add_to(CLI::App& verb) {
       "requests that vLLM, SGLang, TensorRT-LLM or rigcast runs at once");
   add(verb, load, "--ram-cache", "scheduler.ram_cache", Flag::kText, "SIZE",
       "RAM for what leaves the KV cache, to be copied back: 32GiB; 0: none");
+  add(verb, load, "--kv-disk", "scheduler.kv_disk", Flag::kText, "DIR[:SIZE]",
+      "the same on a disk (of rigcast): a file without a name in this folder, 32GiB if no size is "
+      "given");
+  add(verb, load, "--kv-restore", "scheduler.kv_restore", Flag::kText, "WHEN",
+      "what of that comes back: auto (what is faster than to compute it anew), always or never");
   const char* runtime = "Runtime";
   add(verb, runtime, "--runtime", "runtime.name", Flag::kText, "NAME",
       "llama.cpp, ik_llama.cpp, llamafile, ollama, vllm, sglang, tensorrt-llm, rigcast or "

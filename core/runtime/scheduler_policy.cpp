@@ -1,5 +1,7 @@
 #include "core/runtime/scheduler_policy.hpp"
 
+#include "core/runtime/kv_disk.hpp"
+
 namespace rigcast {
 
 std::string_view name(StepOrder order) {
@@ -12,10 +14,35 @@ std::string_view name(StepOrder order) {
   return "";
 }
 
+std::string_view name(KvRestore restore) {
+  switch (restore) {
+    case KvRestore::kAuto: return "auto";
+    case KvRestore::kAlways: return "always";
+    case KvRestore::kNever: return "never";
+  }
+  return "";
+}
+
 TokenCount stated_pool_tokens(const SchedulerPolicy& policy, TokenCount context) {
   const TokenCount block = policy.block_tokens;
   if (policy.pool_tokens > 0) return policy.pool_tokens / block * block;
   return TokenCount(policy.sequences) * ((context + block - 1) / block * block);
+}
+
+void read_kv_disk(const TomlTable& t, SchedulerPolicy& p) {
+  if (const auto text = t.find_text("kv_disk")) {
+    const auto disk = parse_kv_disk(*text);
+    if (!disk) return t.refuse("kv_disk", disk.error());
+    p.disk_cache = disk->size;
+    p.disk_folder = disk->folder;
+  }
+  p.restore = t.choice("kv_restore", p.restore,
+                       {{name(KvRestore::kAuto), KvRestore::kAuto},
+                        {name(KvRestore::kAlways), KvRestore::kAlways},
+                        {name(KvRestore::kNever), KvRestore::kNever}});
+  if (p.disk_cache > 0_B && !p.prefix_cache)
+    t.refuse("kv_disk", "without a prefix cache nothing that is on disk is found",
+             "leave out scheduler.prefix_cache");
 }
 
 SchedulerPolicy read_scheduler(const TomlTable& t, const SchedulerPolicy& defaults) {
@@ -73,6 +100,7 @@ SchedulerPolicy read_scheduler(const TomlTable& t, const SchedulerPolicy& defaul
                          {"by-layer", RamLoad::kByLayer},
                          {"blocking", RamLoad::kBlocking}});
   p.ram_min_tokens = t.integer_or("ram_min_tokens", p.ram_min_tokens, 1, kMaxTokens);
+  read_kv_disk(t, p);
   p.unified = t.flag("unified", p.unified);
   if (p.unified && !slots)
     t.refuse("unified", "this server has blocks of KV, not slots", "leave it out");

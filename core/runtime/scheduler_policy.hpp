@@ -3,6 +3,7 @@
 // Every runtime's profile states its own.
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 #include "core/base/units.hpp"
@@ -47,6 +48,14 @@ enum class RamLoad {
   kBlocking,  // before the next step, which waits
 };
 
+/// Whether keys and values that are in RAM or on disk are copied back, or computed anew.
+enum class KvRestore {
+  kAuto,    // what is faster by the rates of this machine, as far as they are known by then
+  kAlways,  // copied back
+  kNever,   // computed anew
+};
+std::string_view name(KvRestore restore);
+
 enum class KvLayout {
   kBlocks,  // every request takes blocks as it grows; what is alike in prompts is shared
   kSlots,   // every request has a slot, which keeps what it holds for the next one
@@ -77,6 +86,10 @@ struct SchedulerPolicy {
   Bytes ram_cache{};
   RamLoad ram_load = RamLoad::kAhead;
   TokenCount ram_min_tokens = 1;  // fewer tokens are not copied back
+  /// Room on a disk behind RAM, or behind the cache alone; 0: none.
+  Bytes disk_cache{};
+  std::string disk_folder{};  // in which the program keeps it; a forecast has no use for it
+  KvRestore restore = KvRestore::kAlways;
   /// Slots share the cells of one cache; else each has as many.
   bool unified = false;
   /// Of slots that are free, one that holds more than this share of a prompt is taken, else the one
@@ -96,5 +109,8 @@ TokenCount stated_pool_tokens(const SchedulerPolicy& policy, TokenCount context)
 /// The `[scheduler]` of a runtime's profile or of a scenario; what it leaves out is as in
 /// `defaults`. Errors land in the table's document.
 SchedulerPolicy read_scheduler(const TomlTable& table, const SchedulerPolicy& defaults);
+
+/// `kv_disk` and `kv_restore` of such a table.
+void read_kv_disk(const TomlTable& table, SchedulerPolicy& policy);
 
 }  // namespace rigcast

@@ -589,6 +589,10 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
     s.warnings.emplace_back(
         "a cache in RAM is for requests that come back: one request has no use "
         "for it; --users or --rate state a load");
+  if (!s.load && root.table("scheduler").has("kv_disk"))
+    s.warnings.emplace_back(
+        "a cache on disk is for requests that come back: one request has no use for it; --users or "
+        "--rate state a load");
   root.finish();
   if (auto error = document.error()) return *error;
   std::ranges::move(notes_on_companions(s), std::back_inserter(s.warnings));

@@ -75,6 +75,16 @@ double static_share(const RuntimeProfile::Server& server, const Rig& rig, TokenC
   return std::max(share, 0.01);
 }
 
+// What other servers keep on disk, and when they bring it back, is not modelled.
+void refuse_disk_of_others(const TomlTable& t, const RuntimeProfile& runtime) {
+  for (const char* key : {"kv_disk", "kv_restore"})
+    if (t.has(key))
+      t.refuse(key,
+               fmt::format("what {} keeps on disk and restores from there is not forecast",
+                           runtime.name),
+               "--runtime rigcast has a cache on disk; --ram-cache is forecast of all");
+}
+
 }  // namespace
 
 std::optional<SchedulerPolicy> read_server_rules(const TomlTable& root,
@@ -100,6 +110,7 @@ std::optional<SchedulerPolicy> read_server_rules(const TomlTable& root,
   }
   const TomlTable t = root.table("scheduler");
   SchedulerPolicy policy = read_scheduler(t, defaults);
+  if (runtime.rules != RuntimeRules::kRigcast) refuse_disk_of_others(t, runtime);
   if (policy.pool == PoolRule::kStaticShare && !t.has("memory_share"))
     policy.memory_share = static_share(server, rig, policy.step_tokens);
   if ((policy.layout == KvLayout::kSlots) != slots)
@@ -113,6 +124,9 @@ void take_stages(const TomlTable& root, const GpuGroups& groups, SchedulerPolicy
   if (groups.pipeline * groups.data > 1 && policy.ram_cache.value > 0)
     t.refuse("ram_cache", "copies beside several steps at once are not forecast",
              "leave out --ram-cache, or --pipeline-parallel and --data-parallel");
+  if (groups.pipeline * groups.data > 1 && policy.disk_cache > 0_B)
+    t.refuse("kv_disk", "copies beside several steps at once are not forecast",
+             "leave out --kv-disk, or --pipeline-parallel and --data-parallel");
   if (groups.pipeline == 1) return;
   if (policy.order != StepOrder::kAdmission)
     t.refuse("order", "of a pipeline, steps in the order of admission alone are forecast",

@@ -2,6 +2,7 @@
 // The interface of an executor of many sequences: each step computes new tokens of several of them,
 // whose keys and values are in blocks of a common pool.
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -59,6 +60,16 @@ class BatchExecutor : public AnyExecutor {
   /// begins to read them, and `from` may be written to after this call.
   virtual void move_out(std::span<const BlockCopy> copies) = 0;
   virtual void move_in(std::span<const BlockCopy> copies) = 0;
+  /// Returns when all that these two have begun is complete.
+  virtual void finish_copies() {}
+
+  /// Bytes of a block: keys and values of all layers.
+  virtual std::size_t block_bytes() const = 0;
+  /// Copies a block of the pool to the first block_bytes() of `to`, complete on return.
+  virtual void read_block(int block, std::span<std::byte> to) = 0;
+  /// Copies the first block_bytes() of `from` to a block of the pool, complete on return. Another
+  /// thread may compute a step meanwhile that does not use the block; only one may call this.
+  virtual void write_block(int block, std::span<const std::byte> from) = 0;
 
   virtual BatchLimits limits() const = 0;
 };

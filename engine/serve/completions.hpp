@@ -44,8 +44,10 @@ using CompletionId = std::uint64_t;
 struct CompletionsState {
   int running = 0, waiting = 0;
   int blocks = 0, blocks_used = 0;
+  int disk_writes = 0;  // blocks that wait to be written there
   std::uint64_t completed = 0, cancelled = 0, failed = 0, refused = 0, preempted = 0;
   std::uint64_t prompt_tokens = 0, cached_prompt_tokens = 0, output_tokens = 0, steps = 0;
+  std::uint64_t disk_prompt_tokens = 0;  // of the cached ones, those that came back from disk
 };
 
 class Completions {

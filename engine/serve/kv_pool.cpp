@@ -8,15 +8,17 @@
 
 namespace rigcast::engine {
 
-KvPool::KvPool(const BatchLimits& limits, bool prefix_cache)
+KvPool::KvPool(const BatchLimits& limits, bool prefix_cache, int disk_blocks)
     : block_(limits.block_tokens),
       prefix_cache_(prefix_cache),
       pool_(limits.blocks),
-      host_(prefix_cache ? limits.host_blocks : 0) {
+      host_(prefix_cache ? limits.host_blocks : 0),
+      disk_(prefix_cache ? disk_blocks : 0),
+      has_disk_(disk_.count() > 0) {
   RIGCAST_ASSERT(block_ > 0);
 }
 
-KvPool::Found KvPool::find(std::span<const std::int32_t> tokens, TokenCount min_host_tokens) const {
+KvPool::Found KvPool::find(std::span<const std::int32_t> tokens) const {
   Found found;
   if (!prefix_cache_ || tokens.empty()) return found;
   const std::size_t full = (tokens.size() - 1) / std::size_t(block_);
@@ -26,17 +28,32 @@ KvPool::Found KvPool::find(std::span<const std::int32_t> tokens, TokenCount min_
     const auto node = tree_.child(last, block_of(tokens, index));
     if (!node) break;
     here = here && tree_.block(*node) != PrefixTree::kNowhere;
-    if (!here && tree_.host_block(*node) == PrefixTree::kNowhere) break;
+    if (!here) {
+      const auto tier = tier_of(*node);
+      if (!tier) break;
+      found.tiers.push_back(*tier);
+      (*tier == KvTier::kHost ? found.host_tokens : found.disk_tokens) += block_;
+    }
     found.nodes.push_back(last = *node);
     if (here) ++found.here;
   }
   found.here_tokens = TokenCount(found.here) * block_;
-  found.host_tokens = TokenCount(found.nodes.size() - found.here) * block_;
-  if (found.host_tokens < min_host_tokens) {
-    found.nodes.resize(found.here);
-    found.host_tokens = 0;
-  }
   return found;
+}
+
+// Where it comes back from; nullopt: it is in no tier behind the pool, or not yet.
+std::optional<KvTier> KvPool::tier_of(PrefixTree::Node node) const {
+  if (tree_.host_block(node) != PrefixTree::kNowhere) return KvTier::kHost;
+  const int on_disk = tree_.disk_block(node);
+  if (on_disk == PrefixTree::kNowhere || disk_.users(on_disk) > 0) return std::nullopt;
+  return KvTier::kDisk;
+}
+
+void KvPool::keep(Found& found, std::size_t to_restore) const {
+  for (; found.tiers.size() > to_restore; found.tiers.pop_back()) {
+    (found.tiers.back() == KvTier::kHost ? found.host_tokens : found.disk_tokens) -= block_;
+    found.nodes.pop_back();
+  }
 }
 
 int KvPool::blocks_lacking(const SequenceBlocks& own, TokenCount tokens) const {
@@ -52,9 +69,9 @@ bool KvPool::has_room(const Found& found, TokenCount tokens, int of_others) cons
   return lacking + unused + of_others <= pool_.free();
 }
 
-std::vector<BlockCopy> KvPool::admit(SequenceBlocks& own, const Found& found) {
+KvPool::Restored KvPool::admit(SequenceBlocks& own, const Found& found) {
   RIGCAST_ASSERT(own.blocks.empty());
-  std::vector<BlockCopy> copies;
+  Restored copies;
   own.blocks.reserve(found.nodes.size());
   for (std::size_t i = 0; i < found.here; ++i) {
     const int block = tree_.block(found.nodes[i]);
@@ -64,11 +81,14 @@ std::vector<BlockCopy> KvPool::admit(SequenceBlocks& own, const Found& found) {
   own.findable = found.here;
   own.last = found.here > 0 ? found.nodes[found.here - 1] : PrefixTree::kRoot;
   tree_.pin(own.last);
-  // Blocks are taken from others' remains, which may be in the host's pool, too: nodes stay.
+  // Blocks are taken from others' remains, which are in another tier, too: nodes stay.
   for (std::size_t i = found.here; i < found.nodes.size(); ++i) {
     const int block = take();
     own.blocks.push_back(block);
-    copies.push_back({tree_.host_block(found.nodes[i]), block});
+    if (found.tiers[i - found.here] == KvTier::kHost)
+      copies.from_host.push_back({tree_.host_block(found.nodes[i]), block});
+    else
+      copies.from_disk.push_back({tree_.disk_block(found.nodes[i]), block});
   }
   return copies;
 }
@@ -90,8 +110,8 @@ bool KvPool::grow(SequenceBlocks& own, TokenCount tokens) {
   return true;
 }
 
-std::vector<BlockCopy> KvPool::hold(SequenceBlocks& own, std::span<const std::int32_t> computed) {
-  std::vector<BlockCopy> copies;
+KvPool::Kept KvPool::hold(SequenceBlocks& own, std::span<const std::int32_t> computed) {
+  Kept copies;
   if (!prefix_cache_) return copies;
   const std::size_t full = computed.size() / std::size_t(block_);
   for (; own.findable < full; ++own.findable) {
@@ -106,7 +126,8 @@ std::vector<BlockCopy> KvPool::hold(SequenceBlocks& own, std::span<const std::in
       tree_.set_block(node, block);
       pool_.set_content(block, node);
     }
-    store_on_host(node, block, copies);
+    store_on_host(node, block, copies.to_host);
+    store_on_disk(node, block, copies.to_disk);
   }
   return copies;
 }
@@ -130,6 +151,41 @@ void KvPool::forget_host_copies(std::span<const BlockCopy> copies) {
     if (node == PrefixTree::kRoot) continue;
     host_.set_content(copy.to, PrefixTree::kRoot);
     tree_.set_host_block(node, PrefixTree::kNowhere);
+  }
+}
+
+// What is being written there keeps its block until that has ended.
+void KvPool::store_on_disk(PrefixTree::Node node, int block, std::vector<BlockCopy>& copies) {
+  if (!has_disk_) return;
+  if (const int there = tree_.disk_block(node); there != PrefixTree::kNowhere)
+    return disk_.touch(there);
+  if (disk_.free() == 0) return;
+  const int to = disk_.take();
+  forget_disk_block(to);
+  disk_.set_content(to, node);
+  tree_.set_disk_block(node, to);
+  copies.push_back({block, to});
+}
+
+void KvPool::forget_disk_block(int block) {
+  const PrefixTree::Node held = disk_.content(block);
+  if (held == PrefixTree::kRoot) return;
+  disk_.set_content(block, PrefixTree::kRoot);
+  tree_.set_disk_block(held, PrefixTree::kNowhere);
+}
+
+void KvPool::forget_disk_copies(std::span<const BlockCopy> copies) {
+  for (const BlockCopy& copy : copies) {
+    forget_disk_block(copy.to);
+    disk_.release(copy.to);
+  }
+}
+
+void KvPool::drop_disk() {
+  has_disk_ = false;
+  for (int block = 0; block < disk_.count(); ++block) {
+    forget_disk_block(block);
+    if (disk_.users(block) > 0) disk_.release(block);
   }
 }
 
@@ -162,6 +218,13 @@ std::string KvPool::contradiction(std::span<const SequenceBlocks* const> sequenc
     const PrefixTree::Node held = host_.content(block);
     if (held != PrefixTree::kRoot && tree_.host_block(held) != block)
       return fmt::format("what is in block {} of the host is said to be elsewhere", block);
+  }
+  for (int block = 0; block < disk_.count(); ++block) {
+    const PrefixTree::Node held = disk_.content(block);
+    if (held != PrefixTree::kRoot && tree_.disk_block(held) != block)
+      return fmt::format("what is in block {} on disk is said to be elsewhere", block);
+    if (held == PrefixTree::kRoot && disk_.users(block) > 0)
+      return fmt::format("block {} on disk is being written, with nothing", block);
   }
   return {};
 }

@@ -55,6 +55,11 @@ void PrefixTree::set_host_block(Node node, int block) {
   forget_unused(node);
 }
 
+void PrefixTree::set_disk_block(Node node, int block) {
+  nodes_[node].disk_block = block;
+  forget_unused(node);
+}
+
 void PrefixTree::unpin(Node node) {
   if (node == kRoot) return;
   RIGCAST_ASSERT(nodes_[node].pins > 0);
@@ -66,8 +71,8 @@ void PrefixTree::unpin(Node node) {
 void PrefixTree::forget_unused(Node node) {
   while (node != kRoot) {
     Content& content = nodes_[node];
-    if (content.block != kNowhere || content.host_block != kNowhere || content.children > 0 ||
-        content.pins > 0)
+    if (content.block != kNowhere || content.host_block != kNowhere ||
+        content.disk_block != kNowhere || content.children > 0 || content.pins > 0)
       return;
     const auto [begin, end] = by_hash_.equal_range(content.hash);
     by_hash_.erase(

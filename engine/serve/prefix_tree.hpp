@@ -24,11 +24,13 @@ class PrefixTree {
   /// it, and no node is behind it.
   Node add(Node parent, std::span<const std::int32_t> tokens);
 
-  /// Blocks that have this content, of the pool and of the host's pool; kNowhere: none.
+  /// Blocks that have this content, of the pool, of the host's pool and on disk; kNowhere: none.
   [[nodiscard]] int block(Node node) const { return nodes_[node].block; }
   [[nodiscard]] int host_block(Node node) const { return nodes_[node].host_block; }
+  [[nodiscard]] int disk_block(Node node) const { return nodes_[node].disk_block; }
   void set_block(Node node, int block);
   void set_host_block(Node node, int block);
+  void set_disk_block(Node node, int block);
   /// A pinned node stays, wherever its content is. Pins add up; the root always stays.
   void pin(Node node) {
     if (node != kRoot) ++nodes_[node].pins;
@@ -43,7 +45,7 @@ class PrefixTree {
     std::vector<std::int32_t> tokens;
     std::uint64_t hash = 0;
     Node parent = kRoot;
-    int block = kNowhere, host_block = kNowhere;
+    int block = kNowhere, host_block = kNowhere, disk_block = kNowhere;
     std::uint32_t children = 0, pins = 0;
   };
   static std::uint64_t hash_of(Node parent, std::span<const std::int32_t> tokens);

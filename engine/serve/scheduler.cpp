@@ -30,11 +30,14 @@ std::optional<Error> Scheduler::check(const SchedulerPolicy& policy) {
   return std::nullopt;
 }
 
-Scheduler::Scheduler(const SchedulerPolicy& policy, const BatchLimits& limits, KvPool& pool)
+Scheduler::Scheduler(const SchedulerPolicy& policy, const BatchLimits& limits, KvPool& pool,
+                     const RestoreRates& rates, Bytes block_bytes)
     : policy_(policy),
       step_tokens_(std::min(policy.step_tokens, limits.step_tokens)),
       sequences_(std::min(policy.sequences, std::size_t(limits.step_sequences))),
-      pool_(pool) {
+      pool_(pool),
+      rates_(rates),
+      block_bytes_(block_bytes) {
   RIGCAST_ASSERT(!check(policy) && step_tokens_ > 0 && sequences_ > 0);
 }
 
@@ -44,12 +47,13 @@ const StepPlan& Scheduler::plan() {
   plan_.loads.clear();
   plan_.preempted.clear();
   lacks_cache_ = false;
-  // Copies that the last plan began are there when this step reads them.
-  for (const Loading& load : loading_) {
+  // Copies from RAM that the last plan began are there when this step reads them.
+  std::erase_if(loading_, [this](const Loading& load) {
+    if (load.awaits_disk) return false;
     load.sequence->computed = load.tokens;
     loaded_.push_back(load);
-  }
-  loading_.clear();
+    return true;
+  });
   TokenCount left = step_tokens_;
   if (continue_running(left)) admit(left);
   return plan_;
@@ -117,24 +121,47 @@ bool Scheduler::has_room_for(const Sequence& sequence, const KvPool::Found& foun
   return false;
 }
 
+void Scheduler::end_disk_load(Sequence& sequence, bool restored) {
+  const auto own = std::ranges::find(loading_, &sequence, &Loading::sequence);
+  RIGCAST_ASSERT(own != loading_.end() && own->awaits_disk);
+  own->awaits_disk = false;
+  if (restored) return;
+  loading_.erase(own);
+  pool_.release(sequence.own);
+  waiting_.push_front(&sequence);
+}
+
+// What of its beginning is in the pool, and what of that elsewhere is faster to restore than to
+// compute.
+KvPool::Found Scheduler::find(Sequence& sequence) const {
+  KvPool::Found found = pool_.find(sequence.tokens);
+  const TokenCount elsewhere = found.to_restore();
+  pool_.keep(found, rates_.worth_restoring(found.tiers, block_bytes_, pool_.block_tokens(),
+                                           policy_.restore));
+  if (found.to_restore() < policy_.ram_min_tokens) pool_.keep(found, 0);
+  sequence.found_here = found.here_tokens;
+  sequence.found_on_host = found.host_tokens;
+  sequence.found_on_disk = found.disk_tokens;
+  sequence.left_in_tiers = elsewhere - found.to_restore();
+  return found;
+}
+
 void Scheduler::admit(TokenCount& left) {
   admit_loaded(left);
   while (!waiting_.empty() && left > 0 && running_.size() < sequences_) {
     Sequence& sequence = *waiting_.front();
-    const KvPool::Found found = pool_.find(sequence.tokens, policy_.ram_min_tokens);
+    const KvPool::Found found = find(sequence);
     const TokenCount missing = sequence.known() - found.tokens();
-    const bool loads = found.host_tokens > 0;
+    const bool loads = found.to_restore() > 0;
     const TokenCount tokens = std::min(missing, left);
     if (!policy_.chunked && tokens < missing) return;
     lacks_cache_ = !has_room_for(sequence, found, loads ? 0 : tokens);
     if (lacks_cache_) return;
     waiting_.pop_front();
-    std::vector<BlockCopy> copies = pool_.admit(sequence.own, found);
-    sequence.found_here = found.here_tokens;
-    sequence.found_on_host = found.host_tokens;
+    KvPool::Restored copies = pool_.admit(sequence.own, found);
     if (loads) {
       plan_.loads.push_back({&sequence, std::move(copies)});
-      loading_.push_back({&sequence, found.tokens()});
+      loading_.push_back({&sequence, found.tokens(), found.disk_tokens > 0});
       continue;
     }
     sequence.computed = found.tokens();

@@ -19,11 +19,11 @@ struct StepPlan {
     Sequence* sequence;
     TokenCount tokens;
   };
-  /// Blocks of a sequence come back from the host's pool. It is scheduled in the step after this
-  /// one.
+  /// Blocks of a sequence come back from the host's pool and from disk. It is scheduled in the step
+  /// after this one, or, if some are on disk, after end_disk_load().
   struct Load {
     Sequence* sequence;
-    std::vector<BlockCopy> copies;
+    KvPool::Restored copies;
   };
   struct Preemption {
     Sequence* sequence;
@@ -40,8 +40,10 @@ class Scheduler {
   /// Why the engine has no such rules; nullopt: it has.
   static std::optional<Error> check(const SchedulerPolicy& policy);
 
-  /// The pool must outlive it. Steps have no more tokens and sequences than both allow.
-  Scheduler(const SchedulerPolicy& policy, const BatchLimits& limits, KvPool& pool);
+  /// Pool and rates must outlive it. Steps have no more tokens and sequences than both allow.
+  /// `block_bytes`: of a block in the other tiers.
+  Scheduler(const SchedulerPolicy& policy, const BatchLimits& limits, KvPool& pool,
+            const RestoreRates& rates, Bytes block_bytes);
 
   [[nodiscard]] std::size_t running() const { return running_.size(); }
   /// Those that do not run, those whose blocks come back from the host, too.
@@ -50,12 +52,15 @@ class Scheduler {
   }
   /// True if no further sequence can run, whatever room there is.
   [[nodiscard]] bool is_full() const { return running_.size() >= sequences_; }
-  /// True if all that wait do so for blocks from the host's pool.
+  /// True if all that wait do so for blocks from the host's pool or from disk.
   [[nodiscard]] bool only_loads() const { return waiting_.empty() && waiting() > 0; }
   /// True if the first of those that wait found no room before the last step.
   [[nodiscard]] bool lacks_cache() const { return lacks_cache_; }
 
   void arrive(Sequence& sequence) { waiting_.push_back(&sequence); }
+  /// Blocks of the sequence are back from disk. Not `restored`: they are not, and it waits again,
+  /// as the first one.
+  void end_disk_load(Sequence& sequence, bool restored);
   /// The next step, valid until the next call; parts may be empty although something was begun.
   const StepPlan& plan();
   /// Takes a sequence out of all that waits and runs, and releases its blocks: it has ended, was
@@ -65,8 +70,11 @@ class Scheduler {
  private:
   struct Loading {
     Sequence* sequence;
-    TokenCount tokens;  // that were found, in the pool and in the host's
+    TokenCount tokens;  // that were found, in the pool and elsewhere
+    bool awaits_disk;
   };
+  KvPool::Found find(Sequence& sequence) const;
+
   bool continue_running(TokenCount& left);
   void admit(TokenCount& left);
   void admit_loaded(TokenCount& left);
@@ -81,6 +89,8 @@ class Scheduler {
   const TokenCount step_tokens_;
   const std::size_t sequences_;
   KvPool& pool_;
+  const RestoreRates& rates_;
+  const Bytes block_bytes_;
   std::deque<Sequence*> waiting_;
   std::deque<Loading> loading_, loaded_;
   std::vector<Sequence*> running_;  // in order of admission

@@ -37,9 +37,10 @@ struct Sequence {
   SequenceBlocks own{};
   Sampler sampler;
   bool was_scheduled = false;
-  // Tokens that were found in the pool and in the host's, when it was last admitted.
-  TokenCount found_here = 0, found_on_host = 0;
-  TokenCount cached = 0;  // found in both at its first admission
+  // Tokens that were found in the pool, in the host's and on disk, when it was last admitted, and
+  // those that were found there and are computed anew, which is faster.
+  TokenCount found_here = 0, found_on_host = 0, found_on_disk = 0, left_in_tiers = 0;
+  TokenCount cached = 0;  // found, and not computed anew, at its first admission
   int preemptions = 0;
 };
 

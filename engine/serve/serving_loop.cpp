@@ -32,6 +32,7 @@ SchedulerPolicy engine_policy(const BatchLimits& limits) {
   policy.block_tokens = limits.block_tokens;
   policy.step_tokens = limits.step_tokens;
   policy.sequences = std::size_t(limits.step_sequences);
+  policy.restore = KvRestore::kAuto;
   return policy;
 }
 
@@ -58,13 +59,25 @@ ServingLoop::ServingLoop(BatchExecutor& executor, const ServingOptions& options,
       context_(context),
       vocabulary_(executor.model().spec.vocabulary),
       observer_(observer ? *observer : none_),
-      pool_(limits_, policy_.prefix_cache),
-      scheduler_(policy_, limits_, pool_) {
+      block_bytes_{double(executor.block_bytes())},
+      rates_(options.rates),
+      pool_(limits_, policy_.prefix_cache, options.disk ? options.disk->blocks() : 0),
+      scheduler_(policy_, limits_, pool_, rates_, block_bytes_) {
   publish();
+  if (options.disk && policy_.prefix_cache)
+    disk_ = std::make_unique<DiskTier>(*options.disk, executor_, [this] {
+      const std::lock_guard lock(mutex_);
+      disk_has_results_ = true;
+      changed_.notify_one();
+    });
   thread_ = std::thread([this] { serve(); });
 }
 
-ServingLoop::~ServingLoop() { stop(); }
+// The tier's thread uses what is destroyed before it otherwise.
+ServingLoop::~ServingLoop() {
+  stop();
+  disk_.reset();
+}
 
 Result<CompletionId> ServingLoop::submit(CompletionRequest request) {
   const TokenCount prompt = TokenCount(request.prompt.size());
@@ -138,16 +151,22 @@ void ServingLoop::serve() {
 bool ServingLoop::receive() {
   std::vector<Arrived> arrived;
   std::vector<CompletionId> cancelled;
+  const Clock::time_point begin = Clock::now();
+  const bool awaited_disk = awaits_disk_;
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] {
-      return stops_ || !arrived_.empty() || !cancelled_.empty() || !sequences_.empty();
+      return stops_ || !arrived_.empty() || !cancelled_.empty() || disk_has_results_ ||
+             (!sequences_.empty() && !awaits_disk_);
     });
     if (stops_) return false;
+    disk_has_results_ = false;
     arrived.swap(arrived_);
     cancelled.swap(cancelled_);
     state_.waiting += int(arrived.size());  // until the next publish()
   }
+  if (awaited_disk) observer_.awaited_copies(begin, Clock::now());
+  if (disk_) receive_from_disk();
   for (auto& [sequence, at] : arrived) {
     const CompletionId id = sequence->id;
     observer_.queued(id, at, Clock::now());
@@ -160,13 +179,36 @@ bool ServingLoop::receive() {
   return true;
 }
 
+// What is back from disk, or written there. After a failure nothing there is found any more.
+void ServingLoop::receive_from_disk() {
+  const DiskTier::Results results = disk_->take_results();
+  const Clock::time_point now = Clock::now();
+  CopiedBlocks copied;
+  for (const int block : results.written) pool_.written(block);
+  copied.to_disk = results.written.size();
+  if (!results.failure.empty()) {
+    pool_.drop_disk();
+    observer_.lost_disk(results.failure);
+  }
+  for (const DiskTier::Read& read : results.reads) {
+    restoring_.erase(read.id);
+    copied.from_disk += read.blocks;
+    rates_.copied(KvTier::kDisk, block_bytes_ * double(read.blocks), read.took);
+    scheduler_.end_disk_load(*sequences_.at(read.id), !read.failed);
+  }
+  if (copied.to_disk + copied.from_disk > 0) observer_.copied(now, copied);
+}
+
 // Decides on a step, and computes it.
 void ServingLoop::compute() try {
   const StepPlan& plan = scheduler_.plan();
   note(plan, Clock::now());
   publish();
   load(plan);
+  // The plan is gone when a step has ended sequences.
+  const bool has_begun = !plan.parts.empty() || !plan.loads.empty() || !plan.preempted.empty();
   if (!plan.parts.empty()) step(plan);
+  awaits_disk_ = !has_begun && !restoring_.empty();
   publish();
 } catch (const Interrupted&) {
   cancel_all();
@@ -179,11 +221,13 @@ void ServingLoop::note(const StepPlan& plan, Clock::time_point now) {
   }
   for (Sequence* sequence : plan.admitted) {
     Sequence& s = *sequence;
-    observer_.admitted(s.id, now, s.found_here, s.found_on_host);
+    observer_.admitted(s.id, now,
+                       {s.found_here, s.found_on_host, s.found_on_disk, s.left_in_tiers});
     if (std::exchange(s.was_scheduled, true)) continue;
-    s.cached = s.found_here + s.found_on_host;
+    s.cached = s.found_here + s.found_on_host + s.found_on_disk;
     counts_.prompt_tokens += std::uint64_t(s.prompt);
     counts_.cached_prompt_tokens += std::uint64_t(s.cached);
+    counts_.disk_prompt_tokens += std::uint64_t(s.found_on_disk);
   }
 }
 
@@ -191,8 +235,7 @@ void ServingLoop::note(const StepPlan& plan, Clock::time_point now) {
 void ServingLoop::load(const StepPlan& plan) {
   for (const auto& [sequence, copies] : plan.loads) {
     try {
-      executor_.move_in(copies);
-      observer_.copied(Clock::now(), 0, copies.size());
+      load(*sequence, copies);
     } catch (const Interrupted&) {
       throw;
     } catch (const std::exception& error) {
@@ -202,9 +245,29 @@ void ServingLoop::load(const StepPlan& plan) {
   }
 }
 
+// Copies are waited for where their rate decides about others; the next step would wait for them
+// anyway, as it is queued behind them.
+void ServingLoop::load(const Sequence& sequence, const KvPool::Restored& copies) {
+  const std::size_t blocks = copies.from_host.size();
+  const Clock::time_point begin = Clock::now();
+  if (blocks > 0) executor_.move_in(copies.from_host);
+  // What is written to the pool on another thread comes after all that was queued before.
+  if (policy_.restore == KvRestore::kAuto || !copies.from_disk.empty()) executor_.finish_copies();
+  if (blocks > 0) {
+    const Clock::time_point now = Clock::now();
+    const Seconds took{std::chrono::duration<double>(now - begin).count()};
+    rates_.copied(KvTier::kHost, block_bytes_ * double(blocks), took);
+    observer_.copied(now, {.from_host = blocks});
+  }
+  if (copies.from_disk.empty()) return;
+  disk_->read(sequence.id, copies.from_disk);
+  restoring_.insert(sequence.id);
+}
+
 void ServingLoop::step(const StepPlan& plan) {
   parts_.clear();
   ServedStep served;
+  TokenCount of_prompts = 0;
   for (const StepPlan::Part& part : plan.parts) {
     Sequence& s = *part.sequence;
     const bool ends = s.computed + part.tokens == s.known();
@@ -212,8 +275,9 @@ void ServingLoop::step(const StepPlan& plan) {
         {std::span(s.tokens).subspan(std::size_t(s.computed), std::size_t(part.tokens)), s.computed,
          s.own.blocks, ends ? &s.sampler : nullptr});
     served.tokens += part.tokens;
-    served.has_prompts = served.has_prompts || !is_decode(part);
+    of_prompts += is_decode(part) ? 0 : part.tokens;
   }
+  served.has_prompts = of_prompts > 0;
   served.running = scheduler_.running();
   served.waiting = scheduler_.waiting();
   served.blocks_used = pool_.blocks() - pool_.free_blocks();
@@ -235,6 +299,10 @@ void ServingLoop::step(const StepPlan& plan) {
   }
   served.end = Clock::now();
   ++counts_.steps;
+  // Of prompts alone, or nearly so: what shorter ones take is mostly what any step takes.
+  if (2 * of_prompts >= std::min(policy_.step_tokens, limits_.step_tokens))
+    rates_.computed(of_prompts,
+                    Seconds{std::chrono::duration<double>(served.end - served.begin).count()});
   observer_.stepped(served);
   advance(plan, next, served.end);
 }
@@ -280,11 +348,15 @@ std::optional<FinishReason> ServingLoop::take_token(Sequence& s, std::int32_t to
 // Others find its full blocks from now on. Returns why they are not in the host's pool; empty: they
 // are.
 std::string ServingLoop::offer(Sequence& sequence) {
-  const std::vector<BlockCopy> copies = pool_.hold(sequence.own, sequence.computed_tokens());
-  if (copies.empty()) return {};
+  const KvPool::Kept copies = pool_.hold(sequence.own, sequence.computed_tokens());
+  if (!copies.to_disk.empty()) copy_to_disk(copies.to_disk);
+  return copies.to_host.empty() ? std::string() : copy_to_host(copies.to_host);
+}
+
+std::string ServingLoop::copy_to_host(std::span<const BlockCopy> copies) {
   try {
     executor_.move_out(copies);
-    observer_.copied(Clock::now(), copies.size(), 0);
+    observer_.copied(Clock::now(), {.to_host = copies.size()});
   } catch (const Interrupted&) {
     pool_.forget_host_copies(copies);
     throw;
@@ -295,7 +367,20 @@ std::string ServingLoop::offer(Sequence& sequence) {
   return {};
 }
 
+// What finds no buffer, or cannot be read of the pool, is not kept: a GPU that fails for longer
+// fails the next step, too.
+void ServingLoop::copy_to_disk(std::span<const BlockCopy> copies) {
+  std::size_t kept = 0;
+  try {
+    kept = disk_->write(copies);
+  } catch (const std::exception&) {
+  }
+  pool_.forget_disk_copies(copies.subspan(kept));
+}
+
 void ServingLoop::end(Sequence& sequence, FinishReason reason, std::string error) {
+  // Nothing may be written to its blocks when others take them.
+  if (restoring_.erase(sequence.id) > 0) disk_->cancel(sequence.id);
   scheduler_.remove(sequence);
   const auto own = sequences_.extract(sequence.id);
   switch (reason) {
@@ -330,6 +415,7 @@ void ServingLoop::publish() {
   counts_.waiting = int(scheduler_.waiting());
   counts_.blocks = pool_.blocks();
   counts_.blocks_used = pool_.blocks() - pool_.free_blocks();
+  counts_.disk_writes = pool_.being_written();
   const std::lock_guard lock(mutex_);
   const std::uint64_t refused = state_.refused;
   state_ = counts_;

@@ -11,13 +11,17 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/base/error.hpp"
 #include "core/runtime/scheduler_policy.hpp"
 #include "engine/run/batch_executor.hpp"
+#include "engine/serve/block_store.hpp"
 #include "engine/serve/completions.hpp"
+#include "engine/serve/disk_tier.hpp"
 #include "engine/serve/kv_pool.hpp"
+#include "engine/serve/restore_rates.hpp"
 #include "engine/serve/scheduler.hpp"
 #include "engine/serve/serving_observer.hpp"
 
@@ -26,6 +30,10 @@ namespace rigcast::engine {
 struct ServingOptions {
   SchedulerPolicy policy{};
   TokenCount context = 0;  // the most tokens of a prompt and its answer; 0: what the pool holds
+  /// Where blocks are kept behind RAM, which must outlive the loop; nullptr: nowhere. Failures
+  /// there end no request: what was kept is computed anew from then on.
+  BlockStore* disk = nullptr;
+  RestoreRates rates{};  // of measure_rates(): nothing is known before the first copies otherwise
 };
 
 /// The rules that the engine has, with the blocks of an executor: what a policy leaves open.
@@ -56,6 +64,8 @@ class ServingLoop final : public Completions {
   void stop();
   /// After stop(): what of the blocks' bookkeeping is wrong; empty: nothing, and no block is used.
   std::string leaks() const;
+  /// After stop(): rates as they were measured to the end.
+  const RestoreRates& rates() const { return rates_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -69,14 +79,18 @@ class ServingLoop final : public Completions {
 
   void serve();
   bool receive();
+  void receive_from_disk();
   void compute();
   void load(const StepPlan& plan);
+  void load(const Sequence& sequence, const KvPool::Restored& copies);
   void step(const StepPlan& plan);
   void advance(const StepPlan& plan, std::span<const std::int32_t> next, Clock::time_point now);
   std::optional<FinishReason> take_token(Sequence& sequence, std::int32_t token,
                                          Clock::time_point now);
   void note(const StepPlan& plan, Clock::time_point now);
   std::string offer(Sequence& sequence);
+  std::string copy_to_host(std::span<const BlockCopy> copies);
+  void copy_to_disk(std::span<const BlockCopy> copies);
   void end(Sequence& sequence, FinishReason reason, std::string error = {});
   void cancel_all();
   void publish();
@@ -90,9 +104,13 @@ class ServingLoop final : public Completions {
   ServingObserver& observer_;
 
   // Of the engine's thread.
+  const Bytes block_bytes_;
+  RestoreRates rates_;
   KvPool pool_;
   Scheduler scheduler_;
   std::unordered_map<CompletionId, std::unique_ptr<Sequence>> sequences_;
+  std::unordered_set<CompletionId> restoring_;  // whose blocks come back from disk
+  bool awaits_disk_ = false;                    // there is nothing else to do
   std::vector<SequenceStep> parts_;
   std::vector<std::optional<FinishReason>> finished_;  // of the parts of a step
   CompletionsState counts_;
@@ -104,9 +122,10 @@ class ServingLoop final : public Completions {
   std::vector<CompletionId> cancelled_;
   CompletionsState state_;
   CompletionId last_id_ = 0;
-  bool stops_ = false;
+  bool stops_ = false, disk_has_results_ = false;
 
-  std::thread thread_;  // after all that it uses
+  std::unique_ptr<DiskTier> disk_;  // nullptr: there is none
+  std::thread thread_;              // after all that it uses
 };
 
 }  // namespace rigcast::engine

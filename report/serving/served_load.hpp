@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/base/units.hpp"
 #include "load/arrivals.hpp"
 #include "report/serving/gap_histogram.hpp"
+#include "report/serving/restore_figures.hpp"
 
 namespace rigcast {
 
@@ -16,9 +18,9 @@ namespace rigcast {
 struct ServedTimes {
   Seconds queued;  // at the scheduler
   Seconds scheduled, first_token, last_token;
-  // Tokens of the prompt that were in the cache when it was first scheduled, and after those in
-  // RAM.
-  TokenCount hit = 0, ram_hit = 0;
+  // Tokens of the prompt that were in the cache when it was first scheduled, and after those in RAM
+  // and on disk.
+  TokenCount hit = 0, ram_hit = 0, disk_hit = 0;
   int preemptions = 0;
 };
 
@@ -38,6 +40,7 @@ struct ServingRun {
   std::int64_t computed_tokens = 0;  // of prompts and answers, again after a preemption
   std::int64_t hit_tokens = 0;       // found in the cache, at every admission
   std::int64_t ram_hit_tokens = 0;   // found in RAM, at every admission
+  std::int64_t disk_hit_tokens = 0;  // found on disk, at every admission
   std::int64_t lost_tokens = 0;      // computed or found, and given up by preemptions
   // Sums over time of requests that wait, requests that run, and blocks (or slots) of the cache in
   // use: request-seconds and block-seconds.
@@ -47,7 +50,9 @@ struct ServingRun {
   Seconds to_ram_busy, to_gpu_busy;  // of the link's directions
   bool copies_are_timed = true;      // false: these two are not known, of a run
   Bytes to_ram, to_gpu;              // copied
-  std::size_t beyond_queue = 0;      // requests that found as many waiting as may wait
+  Bytes to_disk, from_disk;
+  std::optional<RestoreFigures> restore;  // nullopt: nothing was decided by rates
+  std::size_t beyond_queue = 0;           // requests that found as many waiting as may wait
 };
 
 }  // namespace rigcast

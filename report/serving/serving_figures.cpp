@@ -125,6 +125,12 @@ void count_tokens(const ServedLoad& s, ServingFigures& f) {
   for (const ServedTimes& t : s.run.requests) hits += double(t.hit);
   f.cache.hit_rate = hits / prompts;
   f.refused = s.run.beyond_queue;
+  f.cache.restore = s.run.restore;
+  if (s.disk.value > 0) {
+    double disk_hits = 0;
+    for (const ServedTimes& t : s.run.requests) disk_hits += double(t.disk_hit);
+    f.cache.disk = {s.disk, disk_hits / prompts, s.run.to_disk, s.run.from_disk};
+  }
   if (s.ram.value <= 0) return;
   double ram_hits = 0;
   for (const ServedTimes& t : s.run.requests) ram_hits += double(t.ram_hit);

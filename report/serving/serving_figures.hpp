@@ -13,6 +13,7 @@ struct ServedLoad {
   TokenCount whole_cache_tokens = 0;  // of requests that no window cuts
   std::size_t cache_units = 0;        // blocks or slots
   Bytes ram{};                        // of the cache's second tier; 0: there is none
+  Bytes disk{};                       // of its tier on disk; 0: there is none
   Seconds before_scheduling{};        // of a request, before its arrival at the scheduler
   bool is_open = false;
   bool slots = false;         // the units are slots

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/base/units.hpp"
+#include "report/serving/restore_figures.hpp"
 
 namespace rigcast {
 
@@ -76,6 +77,15 @@ struct ServingFigures {
       double waits = 0;  // share of the time in which requests wait for a copy
     };
     std::optional<Ram> ram;
+
+    /// Its tier on disk.
+    struct Disk {
+      Bytes capacity;
+      double hit_rate = 0;  // share of the prompts' tokens that came back from there
+      Bytes to_disk, from_disk;
+    };
+    std::optional<Disk> disk;
+    std::optional<RestoreFigures> restore;  // nullopt: nothing was decided by rates
   } cache;
   std::size_t refused = 0;  // found the queue full; they are served here all the same
 

@@ -68,6 +68,22 @@ std::string ram_text(const ServingFigures::Cache::Ram& r) {
                             share_text(*r.to_gpu_share));
 }
 
+// "32.0 GiB; 31 % of prompts came from there; 12.3 GiB written, 4.2 GiB read".
+std::string disk_text(const ServingFigures::Cache::Disk& d) {
+  return fmt::format("{}; {} of prompts came from there; {} written, {} read", text_gib(d.capacity),
+                     share_text(d.hit_rate), text_gib(d.to_disk), text_gib(d.from_disk));
+}
+
+// "from RAM at 9.8 GB/s, from disk at 2.1 GB/s; prompts at 1,200 tok/s: 3,072 tokens computed
+// anew".
+std::string restore_text(const RestoreFigures& r) {
+  std::string text;
+  if (r.from_ram) text += fmt::format("from RAM at {}, ", rigcast::text(*r.from_ram));
+  if (r.from_disk) text += fmt::format("from disk at {}, ", rigcast::text(*r.from_disk));
+  return text + fmt::format("prompts at {}; {} found tokens computed anew, which is faster",
+                            rate_text(r.prompt_tokens_per_s), text_count(r.computed_anew));
+}
+
 }  // namespace
 
 std::string limit_text(const ServingFigures& f) {
@@ -114,6 +130,9 @@ std::vector<ServingLine> serving_lines(const ServingReport& s, const Slo& slo, i
   lines.push_back({"KV cache", cache_text(f, engines), {}});
   if (f.cache.ram && f.cache.ram->to_ram.value + f.cache.ram->to_gpu.value > 0)
     lines.push_back({"KV in RAM", ram_text(*f.cache.ram), {}});
+  if (f.cache.disk) lines.push_back({"KV on disk", disk_text(*f.cache.disk), {}});
+  if (f.cache.restore && (f.cache.restore->from_ram || f.cache.restore->from_disk))
+    lines.push_back({"restored", restore_text(*f.cache.restore), {}});
   if (f.refused > 0)
     lines.push_back({"refused",
                      fmt::format("{} requests find the queue full, and are refused; a forecast "

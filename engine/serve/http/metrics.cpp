@@ -59,6 +59,8 @@ std::string metrics_text(const CompletionsState& state, const HttpMetrics& http)
   page.one("kv_blocks", "gauge", "Blocks of the KV cache.", state.blocks);
   page.one("kv_blocks_used", "gauge", "Blocks of the KV cache that requests use.",
            state.blocks_used);
+  page.one("kv_disk_writes", "gauge", "Blocks that wait to be written to the disk.",
+           state.disk_writes);
   page.begin("requests_total", "counter", "Requests by how they ended.");
   page.labelled("requests_total", "outcome", "completed", state.completed);
   page.labelled("requests_total", "outcome", "cancelled", state.cancelled);
@@ -69,6 +71,8 @@ std::string metrics_text(const CompletionsState& state, const HttpMetrics& http)
   page.one("prompt_tokens_total", "counter", "Tokens of prompts.", state.prompt_tokens);
   page.one("cached_prompt_tokens_total", "counter",
            "Tokens of prompts that were found in the cache.", state.cached_prompt_tokens);
+  page.one("disk_prompt_tokens_total", "counter",
+           "Tokens of prompts that came back from the cache on disk.", state.disk_prompt_tokens);
   page.one("output_tokens_total", "counter", "Tokens of answers.", state.output_tokens);
   page.one("steps_total", "counter", "Steps of the engine.", state.steps);
   page.one("http_connections", "gauge", "Open connections.", http.connections);

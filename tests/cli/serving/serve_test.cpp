@@ -110,6 +110,7 @@ TEST_CASE("Flags of a load of one's own are refused by a server", "[cli][serve]"
                                                 {"--load", "chat"},
                                                 {"--ram-cache", "1GiB"},
                                                 {"--max-sequences", "4"},
+                                                {"--max-sequences", "4", "--kv-disk", "/tmp"},
                                                 {"--prompt-tokens", "512"}}) {
     std::vector<std::string> words{"serve", "--weights", "any.gguf"};
     words.insert(words.end(), flags.begin(), flags.end());

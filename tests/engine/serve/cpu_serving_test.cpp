@@ -2,19 +2,23 @@
 // each request alone.
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <random>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "engine/backends/cpu/batch/cpu_batch_executor.hpp"
+#include "engine/serve/kv_file.hpp"
 #include "engine/serve/serving_loop.hpp"
 #include "tests/catch.hpp"
 #include "tests/engine/executor_fixture.hpp"
 #include "tests/engine/serve/served_answers.hpp"
+#include "tests/folder.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;
@@ -42,6 +46,11 @@ class FailingOnce : public BatchExecutor {
   void move_in(std::span<const BlockCopy> copies) override {
     begin_call();
     executor_.move_in(copies);
+  }
+  std::size_t block_bytes() const override { return executor_.block_bytes(); }
+  void read_block(int block, std::span<std::byte> to) override { executor_.read_block(block, to); }
+  void write_block(int block, std::span<const std::byte> from) override {
+    executor_.write_block(block, from);
   }
   BatchLimits limits() const override { return executor_.limits(); }
   int threads() const override { return executor_.threads(); }
@@ -136,4 +145,42 @@ TEST_CASE("the CPU serves every request the answer that it has alone", "[engine]
     }
     CHECK(failed <= (site == 0 ? 0 : 1));
   }
+}
+
+TEST_CASE("turns that come back from a file have the answers that they have alone",
+          "[engine][serving]") {
+  const TinyTraits traits{.mix = "F32", .layers = 2};
+  const TinyModel tiny = model_of(traits);
+  const CpuOptions options{2, {QuantFormat::kF32, QuantFormat::kF32}, 8, 32};
+  const BatchLimits limits{
+      .block_tokens = 8, .blocks = 14, .host_blocks = 0, .step_tokens = 32, .step_sequences = 4};
+  CpuBatchExecutor executor(std::make_shared<const Model>(tiny.model), options, limits);
+  const test::Folder folder;
+  const auto file = KvFile::create(folder.path(), 1_MiB, executor.block_bytes());
+  REQUIRE(file.ok());
+  SchedulerPolicy policy = engine_policy(limits);
+  policy.restore = KvRestore::kAlways;
+  auto loop = ServingLoop::start(executor, {policy, 0, file->get()});
+  REQUIRE(loop.ok());
+  std::mt19937 random(5);
+  std::vector<Tokens> said(4);
+  ServedAnswers answers;
+  int asked = 0;
+  for (int turn = 0; turn < 3; ++turn)
+    for (Tokens& own : said) {
+      for (int t = 0; t < 12; ++t)
+        own.push_back(std::int32_t(random() % std::size_t(traits.vocabulary)));
+      REQUIRE(answers.ask(**loop, asked, {own, 6}));
+      answers.wait_for(std::size_t(asked) + 1);
+      const auto answer = answers[asked++];
+      REQUIRE(answer.ids.size() == 6);
+      CHECK(widest_lost_margin(tiny, own, answer.ids) <= 6 * std::sqrt(2 * kErrorPower));
+      own.insert(own.end(), answer.ids.begin(), answer.ids.end());
+      while ((*loop)->state().completed < std::uint64_t(asked) || (*loop)->state().disk_writes > 0)
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  (*loop)->stop();
+  CHECK((*loop)->leaks() == "");
+  CHECK((*loop)->state().disk_prompt_tokens >= 8 * 4 * 2);
+  CHECK(folder.names().empty());
 }

@@ -3,7 +3,9 @@
 // sequence finds in its blocks, so that a block that holds something else changes its answer.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <new>
 #include <span>
@@ -65,6 +67,16 @@ class HashingExecutor : public BatchExecutor {
   void move_out(std::span<const BlockCopy> copies) override { copy(copies, pool_, host_); }
   void move_in(std::span<const BlockCopy> copies) override { copy(copies, host_, pool_); }
 
+  std::size_t block_bytes() const override {
+    return std::size_t(limits_.block_tokens) * sizeof(std::int32_t);
+  }
+  void read_block(int block, std::span<std::byte> to) override {
+    std::memcpy(to.data(), block_at(block), block_bytes());
+  }
+  void write_block(int block, std::span<const std::byte> from) override {
+    std::memcpy(block_at(block), from.data(), block_bytes());
+  }
+
   BatchLimits limits() const override { return limits_; }
   int threads() const override { return 1; }
   const Model& model() const override { return model_; }
@@ -80,6 +92,9 @@ class HashingExecutor : public BatchExecutor {
   std::int32_t& at(const SequenceStep& s, TokenCount i) {
     const auto block = std::size_t(s.blocks[std::size_t(i / limits_.block_tokens)]);
     return pool_[block * std::size_t(limits_.block_tokens) + std::size_t(i % limits_.block_tokens)];
+  }
+  std::int32_t* block_at(int block) {
+    return pool_.data() + std::ptrdiff_t(block) * limits_.block_tokens;
   }
   void begin_call() {
     ++calls_;

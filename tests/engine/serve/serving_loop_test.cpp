@@ -39,21 +39,19 @@ std::unique_ptr<ServingLoop> serve(BatchExecutor& executor, const SchedulerPolic
 
 // What happened, in numbers.
 struct Counts : ServingObserver {
-  void admitted(CompletionId, Time, TokenCount cached, TokenCount from_host) override {
-    hits += cached;
-    host_hits += from_host;
+  void admitted(CompletionId, Time, const FoundTokens& found) override {
+    hits += found.here;
+    host_hits += found.on_host;
   }
   void preempted(CompletionId, Time, TokenCount tokens) override {
     ++preemptions;
     lost += tokens;
   }
-  void copied(Time, std::size_t to_host, std::size_t from_host) override {
-    to += to_host;
-    from += from_host;
+  void copied(Time, const CopiedBlocks& blocks) override {
+    to += blocks.to_host;
+    from += blocks.from_host;
   }
-  void stepped(const ServedStep& step) override {
-    computed += step.tokens;
-  }
+  void stepped(const ServedStep& step) override { computed += step.tokens; }
   TokenCount hits = 0, host_hits = 0, lost = 0, computed = 0;
   std::size_t preemptions = 0, to = 0, from = 0;
 };

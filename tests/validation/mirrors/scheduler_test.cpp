@@ -116,7 +116,8 @@ Schedule executed(const std::vector<ServedRequest>& load, const SchedulerPolicy&
                              .step_tokens = policy.step_tokens,
                              .step_sequences = int(policy.sequences)};
   engine::KvPool pool(limits, policy.prefix_cache);
-  engine::Scheduler scheduler(policy, limits, pool);
+  const engine::RestoreRates rates;
+  engine::Scheduler scheduler(policy, limits, pool, rates, Bytes{4});
   std::vector<std::unique_ptr<engine::Sequence>> sequences;
   const auto prompts = prompts_of(load);
   for (std::size_t i = 0; i < load.size(); ++i) {

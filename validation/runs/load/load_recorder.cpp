@@ -39,16 +39,19 @@ void LoadRecorder::queued(CompletionId id, Time arrival, Time) {
   r->times.queued = since_start(arrival);
 }
 
-void LoadRecorder::admitted(CompletionId id, Time at, TokenCount cached, TokenCount from_host) {
+void LoadRecorder::admitted(CompletionId id, Time at, const engine::FoundTokens& found) {
   const std::lock_guard lock(mutex_);
   Request* r = find(id);
   if (!r) return;
-  run_.hit_tokens += cached;
-  run_.ram_hit_tokens += from_host;
+  run_.hit_tokens += found.here;
+  run_.ram_hit_tokens += found.on_host;
+  run_.disk_hit_tokens += found.on_disk;
+  computed_anew_ += found.computed_anew;
   if (std::exchange(r->was_admitted, true)) return;
   r->times.scheduled = since_start(at);
-  r->times.hit = cached;
-  r->times.ram_hit = from_host;
+  r->times.hit = found.here;
+  r->times.ram_hit = found.on_host;
+  r->times.disk_hit = found.on_disk;
 }
 
 void LoadRecorder::preempted(CompletionId id, Time, TokenCount lost) {
@@ -57,10 +60,22 @@ void LoadRecorder::preempted(CompletionId id, Time, TokenCount lost) {
   if (Request* r = find(id)) ++r->times.preemptions;
 }
 
-void LoadRecorder::copied(Time, std::size_t to_host, std::size_t from_host) {
+void LoadRecorder::copied(Time, const engine::CopiedBlocks& blocks) {
   const std::lock_guard lock(mutex_);
-  run_.to_ram += bytes_ * double(to_host);
-  run_.to_gpu += bytes_ * double(from_host);
+  run_.to_ram += bytes_ * double(blocks.to_host);
+  run_.to_gpu += bytes_ * double(blocks.from_host);
+  run_.to_disk += bytes_ * double(blocks.to_disk);
+  run_.from_disk += bytes_ * double(blocks.from_disk);
+}
+
+void LoadRecorder::awaited_copies(Time begin, Time end) {
+  const std::lock_guard lock(mutex_);
+  run_.copy_full += Seconds{std::chrono::duration<double>(end - begin).count()};
+}
+
+void LoadRecorder::lost_disk(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  disk_failure_ = why;
 }
 
 void LoadRecorder::token(CompletionId id, Time at) {

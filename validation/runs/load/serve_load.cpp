@@ -11,6 +11,7 @@
 #include "core/files/interrupt.hpp"
 #include "core/model/kv_bytes.hpp"
 #include "core/text/unit_text.hpp"
+#include "engine/serve/kv_tiers.hpp"
 #include "engine/serve/serving_loop.hpp"
 #include "load/offered_load.hpp"
 #include "report/serving/request_csv.hpp"
@@ -42,6 +43,10 @@ void add_warnings(const ReplayedLoad& replayed, const LoadRecorder& recorder, Re
         fmt::format("{} of {} requests failed, and are counted in no figure; the first one: {}",
                     text_count(std::int64_t(failed)), text_count(std::int64_t(replayed.asked)),
                     replayed.failure));
+  if (!recorder.disk_failure().empty())
+    report.warnings.push_back(
+        fmt::format("the cache on disk failed, and prompts were computed anew from then on: {}",
+                    recorder.disk_failure()));
   if (replayed.interrupted)
     report.warnings.push_back(
         fmt::format("interrupted: figures are of the {} requests that had their answer by then",
@@ -57,6 +62,7 @@ ServedLoad served_load(const Scenario& s, const ServingRun& run, const engine::B
           .whole_cache_tokens = tokens,
           .cache_units = std::size_t(limits.blocks),
           .ram = block_bytes(s) * double(limits.host_blocks),
+          .disk = s.scheduler->disk_cache,
           .is_open = s.load->is_open() && s.load->arrival != ArrivalProcess::kBurst,
           .shortened = shortened,
           .slo = s.load->slo};
@@ -69,12 +75,20 @@ std::optional<Error> check(const Scenario& s) {
   return engine::Scheduler::check(*s.scheduler);
 }
 
-// Serves the load with the executor. `run`: what was recorded.
+RestoreFigures restore_figures(const engine::RestoreRates& rates, std::int64_t computed_anew) {
+  return {.from_ram = rates.copy_rate(engine::KvTier::kHost),
+          .from_disk = rates.copy_rate(engine::KvTier::kDisk),
+          .prompt_tokens_per_s = rates.tokens_per_s().value_or(0),
+          .computed_anew = computed_anew};
+}
+
+// Serves the load with the executor.
 Result<ReplayedLoad> serve(const Scenario& s, const LoadOptions& options,
-                           engine::BatchExecutor& executor, OfferedLoad& offered,
-                           LoadRecorder::Time start, LoadRecorder& recorder) {
-  const auto server =
-      engine::ServingLoop::start(executor, {*s.scheduler, s.workload.context}, &recorder);
+                           engine::BatchExecutor& executor, const engine::KvTiers& tiers,
+                           OfferedLoad& offered, LoadRecorder& recorder,
+                           std::optional<RestoreFigures>& restore) {
+  const auto server = engine::ServingLoop::start(
+      executor, {*s.scheduler, s.workload.context, tiers.disk.get(), tiers.rates}, &recorder);
   if (!server) return server.error();
   LoadPrompts prompts(s.model.vocabulary, options.seed);
   ReplayOptions how;
@@ -83,9 +97,10 @@ Result<ReplayedLoad> serve(const Scenario& s, const LoadOptions& options,
   how.progress = [](std::size_t asked) {
     show_progress(fmt::format("{} requests asked ...", asked));
   };
-  ReplayedLoad replayed = replay_load(offered, **server, prompts, recorder, start, how);
+  ReplayedLoad replayed = replay_load(offered, **server, prompts, recorder, recorder.start(), how);
   (*server)->stop();
   show_progress("");
+  if (tiers.decides) restore = restore_figures((*server)->rates(), recorder.computed_anew());
   return replayed;
 }
 
@@ -109,11 +124,14 @@ Result<ExecutedLoad> serve_load(std::shared_ptr<const Scenario> scenario,
   const auto offered = offer(*s.load, s.workload.context);
   if (!offered) return offered.error();
   warm_up(executor);
-  const auto start = std::chrono::steady_clock::now();
-  LoadRecorder recorder(start, block_bytes(s));
-  const auto replayed = serve(s, options, executor, **offered, start, recorder);
+  const auto tiers = engine::make_kv_tiers(executor, *s.scheduler);
+  if (!tiers) return tiers.error();
+  LoadRecorder recorder(std::chrono::steady_clock::now(), block_bytes(s));
+  std::optional<RestoreFigures> restore;
+  const auto replayed = serve(s, options, executor, *tiers, **offered, recorder, restore);
   if (!replayed) return replayed.error();
-  const ServingRun run = recorder.run();
+  ServingRun run = recorder.run();
+  run.restore = restore;
   if (run.load.empty())
     return Error{ErrorKind::kMachine,
                  replayed->failure.empty() ? "no request had its answer" : replayed->failure};

@@ -2,6 +2,7 @@
 // The CPU's executor of many sequences: a step's tokens, of whichever sequence, go through all
 // layers together, and weights are read once for all of them.
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -31,6 +32,11 @@ class CpuBatchExecutor : public BatchExecutor {
   std::span<const float> logits(std::span<const SequenceStep> sequences) override;
   void move_out(std::span<const BlockCopy> copies) override { blocks_.move_out(team_, copies); }
   void move_in(std::span<const BlockCopy> copies) override { blocks_.move_in(team_, copies); }
+  std::size_t block_bytes() const override { return blocks_.block_bytes(); }
+  void read_block(int block, std::span<std::byte> to) override { blocks_.read(block, to); }
+  void write_block(int block, std::span<const std::byte> from) override {
+    blocks_.write(block, from);
+  }
   /// Stores random keys and values as tokens [0, tokens) of a sequence: a depth to decode at,
   /// without its prefill.
   void fill(std::span<const int> blocks, TokenCount tokens);

@@ -66,6 +66,26 @@ void CpuBlocks::move_in(ThreadTeam& team, std::span<const BlockCopy> copies) {
   copy(team, copies, moved_, pool_);
 }
 
+void CpuBlocks::read(int block, std::span<std::byte> to) const {
+  RIGCAST_ASSERT(block >= 0 && block < limits_.blocks && to.size() >= block_bytes());
+  std::byte* at = to.data();
+  for (const int layer : layers_) {
+    const auto bytes = std::size_t(pool_.layer_bytes(layer));
+    std::memcpy(at, pool_.block(layer, block), bytes);
+    at += bytes;
+  }
+}
+
+void CpuBlocks::write(int block, std::span<const std::byte> from) const {
+  RIGCAST_ASSERT(block >= 0 && block < limits_.blocks && from.size() >= block_bytes());
+  const std::byte* at = from.data();
+  for (const int layer : layers_) {
+    const auto bytes = std::size_t(pool_.layer_bytes(layer));
+    std::memcpy(pool_.block(layer, block), at, bytes);
+    at += bytes;
+  }
+}
+
 MovedBytes CpuBlocks::take_bytes() { return std::exchange(copied_, {}); }
 
 }  // namespace rigcast::engine

@@ -2,6 +2,7 @@
 // Blocks of keys and values in the host's memory that many sequences share, and those that were
 // moved out of the pool.
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -21,6 +22,12 @@ class CpuBlocks {
   /// Copy blocks out of the pool and back, with the whole team. Throws Interrupted.
   void move_out(ThreadTeam& team, std::span<const BlockCopy> copies);
   void move_in(ThreadTeam& team, std::span<const BlockCopy> copies);
+  /// Bytes of a block of the pool.
+  [[nodiscard]] std::size_t block_bytes() const { return std::size_t(pool_.block_bytes()); }
+  /// Copy a block of the pool, layer by layer, on the calling thread: nothing is touched that work
+  /// of another thread on other blocks uses, not the count of bytes either.
+  void read(int block, std::span<std::byte> to) const;
+  void write(int block, std::span<const std::byte> from) const;
   /// Bytes that were copied since the last call.
   MovedBytes take_bytes();
 

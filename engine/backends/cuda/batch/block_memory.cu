@@ -32,4 +32,18 @@ void BlockMemory::move_in(std::span<const BlockCopy> copies, const Stream& strea
                                       block_bytes_, cudaMemcpyHostToDevice, stream.get()));
 }
 
+void BlockMemory::read(int index, std::byte* to, const Stream& stream) const {
+  if (block_bytes_ == 0) return;
+  RIGCAST_CUDA_CALL(
+      cudaMemcpyAsync(to, block(index), block_bytes_, cudaMemcpyDeviceToHost, stream.get()));
+  stream.wait();
+}
+
+void BlockMemory::write(int index, const std::byte* from, const Stream& stream) const {
+  if (block_bytes_ == 0) return;
+  RIGCAST_CUDA_CALL(
+      cudaMemcpyAsync(block(index), from, block_bytes_, cudaMemcpyHostToDevice, stream.get()));
+  stream.wait();
+}
+
 }  // namespace rigcast::engine::cuda

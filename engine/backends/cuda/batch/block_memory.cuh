@@ -33,6 +33,10 @@ class BlockMemory {
   void move_out(std::span<const BlockCopy> copies, const Stream& stream) const;
   void move_in(std::span<const BlockCopy> copies, const Stream& stream) const;
 
+  /// Copy a block from or to memory that need not be pinned, and wait for it.
+  void read(int block, std::byte* to, const Stream& stream) const;
+  void write(int block, const std::byte* from, const Stream& stream) const;
+
  private:
   std::size_t block_bytes_;
   int blocks_;

@@ -119,6 +119,12 @@ class CudaBatchExecutor : public BatchExecutor {
   std::span<const float> logits(std::span<const SequenceStep> sequences) override;
   void move_out(std::span<const BlockCopy> copies) override;
   void move_in(std::span<const BlockCopy> copies) override;
+  void finish_copies() override { stream().wait(); }
+  std::size_t block_bytes() const override {
+    return memory_.block_bytes() + (host_ ? host_->block_bytes() : 0);
+  }
+  void read_block(int block, std::span<std::byte> to) override;
+  void write_block(int block, std::span<const std::byte> from) override;
 
   BatchLimits limits() const override { return limits_; }
   int threads() const override { return state_->host ? state_->host->side.threads() : 1; }
@@ -163,6 +169,7 @@ class CudaBatchExecutor : public BatchExecutor {
   TokenGraphs token_graphs_;
   TokenInputs token_inputs_;
   std::optional<HostBatch> host_;  // absent: the host computes nothing
+  Stream restores_;  // of write_block(): no step's work waits for it
   std::map<GraphKey, RecordedGraph> graphs_;
   std::vector<int> row_of_;  // rows of results, by sequence
   std::vector<std::int32_t> ids_;
@@ -395,6 +402,20 @@ void CudaBatchExecutor::move_in(std::span<const BlockCopy> copies) {
   memory_.move_in(copies, stream());
   moved_.to_gpu += double(copies.size() * memory_.block_bytes());
   if (host_) host_->move_in(copies);
+}
+
+// The GPU's part of a block, and then the host's.
+void CudaBatchExecutor::read_block(int block, std::span<std::byte> to) {
+  RIGCAST_ASSERT(block >= 0 && block < limits_.blocks && to.size() >= block_bytes());
+  memory_.read(block, to.data(), stream());
+  if (host_) host_->read(block, to.subspan(memory_.block_bytes()));
+}
+
+void CudaBatchExecutor::write_block(int block, std::span<const std::byte> from) {
+  RIGCAST_ASSERT(block >= 0 && block < limits_.blocks && from.size() >= block_bytes());
+  RIGCAST_CUDA_CALL(cudaSetDevice(state_->device.vram.device()));
+  memory_.write(block, from.data(), restores_);
+  if (host_) host_->write(block, from.subspan(memory_.block_bytes()));
 }
 
 MovedBytes CudaBatchExecutor::take_bytes() {

@@ -39,6 +39,9 @@ class HostBatch {
 
   void move_out(std::span<const BlockCopy> copies) { blocks_.move_out(host_.side.team(), copies); }
   void move_in(std::span<const BlockCopy> copies) { blocks_.move_in(host_.side.team(), copies); }
+  std::size_t block_bytes() const { return blocks_.block_bytes(); }
+  void read(int block, std::span<std::byte> to) const { blocks_.read(block, to); }
+  void write(int block, std::span<const std::byte> from) const { blocks_.write(block, from); }
   /// Bytes that were copied within the host's memory since the last call.
   MovedBytes take_bytes();
 
