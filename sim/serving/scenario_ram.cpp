@@ -63,7 +63,8 @@ Rates rates_of(const Scenario& s, const Placement& p) {
 Result<RamTier> ram_tier_of(const Scenario& s, const Placement& p, Bytes free) {
   const SchedulerPolicy& policy = *s.scheduler;
   RamTier tier;
-  if (policy.ram_cache.value <= 0 || !policy.prefix_cache) return tier;
+  const bool has_tier = policy.ram_cache.value > 0 || policy.disk_cache.value > 0;
+  if (!has_tier || !policy.prefix_cache) return tier;
   if (policy.ram_cache > free && policy.layout == KvLayout::kBlocks)
     return Error{ErrorKind::kDoesNotFit,
                  fmt::format("a cache of {} in RAM, of which {} are free",
@@ -82,6 +83,11 @@ Result<RamTier> ram_tier_of(const Scenario& s, const Placement& p, Bytes free) {
                    ? latency * (kCopiesOfLayer * double(s.model.layers))
                    : latency;
   tier.contended = contended_links(s, p, tier);
+  tier.disk = policy.disk_cache;
+  // A block is read into memory, and copied from there before the next one is read.
+  const double seconds_per_byte = 1 / s.rig.ssd.sequential_read.value.value + 1 / tier.to_gpu.value;
+  tier.from_disk = BytesPerSecond{1 / seconds_per_byte};
+  tier.restore = {policy.restore, tier.to_gpu, tier.from_disk};
   return tier;
 }
 

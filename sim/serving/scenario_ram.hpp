@@ -1,5 +1,5 @@
 #pragma once
-// The second tier of the cache of a scenario's server.
+// The tiers behind the cache of a scenario's server.
 
 #include <string>
 

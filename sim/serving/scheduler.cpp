@@ -163,14 +163,14 @@ void Scheduler::admit(TokenCount& left) {
     if (log_.state(id).steps > 0) return;
     const KvCache::Found found = cache_.find(id);
     const TokenCount missing = log_.known(id) - found.all();
-    const bool loads_ahead = found.in_ram > 0 && policy_.ram_load == RamLoad::kAhead;
+    const bool loads_ahead = found.to_load() > 0 && policy_.ram_load == RamLoad::kAhead;
     const TokenCount tokens = std::min(missing, left);
     if (!policy_.chunked && tokens < missing) return;
     lacks_cache_ = !has_room_for(id, found.all(), loads_ahead ? 0 : tokens);
     if (lacks_cache_) return;
     waiting_.pop_front();
     cache_.admit(id);
-    if (found.in_ram > 0) plan_.loads.push_back({id, found.in_ram});
+    if (found.to_load() > 0) plan_.loads.push_back({id, found.in_ram, found.on_disk});
     if (loads_ahead) {
       cache_.reserve(id, found.all());
       loading_.push_back({id, found});

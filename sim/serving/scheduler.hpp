@@ -20,10 +20,10 @@ struct StepPlan {
     RequestId request;
     KvCache::Found found;  // tokens that the cache held
   };
-  /// What comes back from RAM: before the request can be scheduled, or in this step.
+  /// What comes back from RAM and from disk: before the request can be scheduled, or in this step.
   struct Load {
     RequestId request;
-    TokenCount tokens;
+    TokenCount tokens, of_disk = 0;
   };
   struct Preemption {
     RequestId request;

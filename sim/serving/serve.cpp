@@ -77,11 +77,12 @@ class Server {
         policy_(policy),
         cache_(make_kv_cache(policy, room, ram, log_)),
         scheduler_(policy, *cache_, log_),
-        has_ram_(ram.capacity.value > 0),
+        tiers_(ram),
         copies_(ram, policy.ram_load, watch),
         watch_(watch) {}
 
   Result<ServingRun> run() {
+    measure_prompts();
     for (receive(); !fault_; receive()) {
       const StepPlan& plan = scheduler_.plan();
       note(plan);
@@ -111,11 +112,39 @@ class Server {
     run_.to_gpu = in.bytes;
     run_.to_ram_busy = out.busy;
     run_.to_gpu_busy = in.busy;
+    run_.from_disk = copies_.from_disk().bytes;
+    tell_restored();
     run_.load = log_.requests();
     return std::move(run_);
   }
 
  private:
+  // Rates by which it was decided what comes back.
+  void tell_restored() {
+    if (!decides_by_rates()) return;
+    if (tiers_.capacity.value > 0) restored_.from_ram = tiers_.restore.from_ram;
+    if (tiers_.disk.value > 0) restored_.from_disk = tiers_.restore.from_disk;
+    restored_.prompt_tokens_per_s = cache_->prompt_rate();
+    run_.restore = restored_;
+  }
+  bool decides_by_rates() const { return tiers_.any() && tiers_.restore.when == KvRestore::kAuto; }
+
+  // How fast prompts are computed: before the load a step of nothing else, then those steps that
+  // have at least half as many tokens of prompts.
+  void measure_prompts() {
+    if (!decides_by_rates()) return;
+    StepWork whole;
+    whole.prompts.push_back({0, policy_.step_tokens, true});
+    cache_->computed_prompts(policy_.step_tokens, time_(whole).time);
+  }
+  void note_prompts(const StepPlan& plan, Seconds took) {
+    if (!decides_by_rates()) return;
+    TokenCount tokens = 0;
+    for (const StepPlan::Part& part : plan.parts)
+      if (part.tokens > 1 || log_.state(part.request).generated == 0) tokens += part.tokens;
+    if (2 * tokens >= policy_.step_tokens) cache_->computed_prompts(tokens, took);
+  }
+
   // Takes what has arrived, also from RAM. It is admitted with the next step at the earliest.
   void receive() {
     for (const RequestId id : copies_.take_loaded(now_)) scheduler_.end_load(id);
@@ -171,11 +200,14 @@ class Server {
     for (const auto& [id, found] : plan.admitted) {
       run_.hit_tokens += found.here;
       run_.ram_hit_tokens += found.in_ram;
+      run_.disk_hit_tokens += found.on_disk;
+      restored_.computed_anew += found.left;
       if (scheduled_[id]) continue;
       scheduled_[id] = true;
       run_.requests[id].scheduled = now_;
       run_.requests[id].hit = found.here;
       run_.requests[id].ram_hit = found.in_ram;
+      run_.requests[id].disk_hit = found.on_disk;
     }
   }
 
@@ -194,7 +226,7 @@ class Server {
   // Copies that the plan asks for. Where they block, the step begins when they have ended. Blocks
   // that the step computes are copied when it has ended.
   void copy(const StepPlan& plan) {
-    if (!has_ram_) return;
+    if (!tiers_.any()) return;
     if (policy_.ram_load != RamLoad::kBlocking) return copies_.load(now_, plan.loads);
     const Seconds ends = copies_.copy_and_wait(now_, cache_->take_copies());
     if (!(ends > now_)) return;
@@ -287,6 +319,7 @@ class Server {
     if (work.prompts.empty()) return decode(plan, work);
     const Seconds took = copies_.step(now_, time_(work));
     run_.with_prompts += took;
+    note_prompts(plan, took);
     take_step(plan, took);
     scheduler_.remove_ended();
   }
@@ -362,8 +395,10 @@ class Server {
         run_.gaps.add(now_ - last, 1);
     }
     if (next_tokens > 0) run_.gaps.add(took, next_tokens);
-    if (has_ram_ && policy_.ram_load != RamLoad::kBlocking)
-      copies_.store(now_, cache_->take_copies().to_ram);
+    if (!tiers_.any() || policy_.ram_load == RamLoad::kBlocking) return;
+    const KvCache::Copies kept = cache_->take_copies();
+    copies_.store(now_, kept.to_ram);
+    run_.to_disk += kept.to_disk;
   }
 
   // `tokens` of a request have been computed; where it caught up, one more of its answer is known,
@@ -393,7 +428,7 @@ class Server {
   RequestLog log_;  // what has been taken of the arrivals
   std::unique_ptr<KvCache> cache_;
   Scheduler scheduler_;
-  const bool has_ram_;
+  const RamTier& tiers_;
   TierCopies copies_;
   ServingWatch* const watch_;           // nullptr: nobody
   std::vector<bool> scheduled_;         // by request
@@ -403,6 +438,7 @@ class Server {
   StageClock stages_;
   Seconds now_{};
   std::optional<Error> fault_;
+  RestoreFigures restored_;
   ServingRun run_;
 };
 
@@ -414,11 +450,16 @@ Result<ServingRun> serve(Arrivals& arrivals, const SchedulerPolicy& policy, cons
     return bad_input("a scheduler without tokens, sequences or KV cache runs nothing");
   if (policy.stages < 1 || policy.stages > kMaxStages)
     return bad_input(fmt::format("a pipeline has 1 to {} stages", kMaxStages));
+  const bool takes_disk = policy.ram_load == RamLoad::kAhead && policy.layout == KvLayout::kBlocks;
+  if (ram.disk.value > 0 && !takes_disk)
+    return bad_input("a cache on disk is simulated behind blocks that come back ahead",
+                     "leave out scheduler.ram_load");
   const bool takes_stages = policy.order == StepOrder::kAdmission &&
                             policy.layout == KvLayout::kBlocks &&
-                            policy.reserve != KvReserve::kEstimate && ram.capacity.value <= 0;
+                            policy.reserve != KvReserve::kEstimate && !ram.any();
   if (policy.stages > 1 && !takes_stages)
-    return bad_input("a pipeline is simulated by the rules of vLLM, without a cache in RAM");
+    return bad_input(
+        "a pipeline is simulated by the rules of vLLM, without a cache in RAM or on disk");
   return Server(arrivals, policy, room, time, ram, watch).run();
 }
 

@@ -178,6 +178,7 @@ Result<ServingFigures> LoadSimulation::figures(const Load& stated, MachineSpeed 
                           .whole_cache_tokens = tokens_of_short_requests(s, room_),
                           .cache_units = cache_units(),
                           .ram = ram_.capacity,
+                          .disk = ram_.disk,
                           .before_scheduling = reading,
                           .is_open = load.is_open() && load.arrival != ArrivalProcess::kBurst,
                           .slots = s.scheduler->layout == KvLayout::kSlots,

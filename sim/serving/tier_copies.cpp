@@ -9,7 +9,8 @@ TierCopies::TierCopies(const RamTier& tier, RamLoad load, ServingWatch* watch)
     : tier_(tier),
       load_(load),
       watch_(watch),
-      queues_{CopyQueue(tier.to_ram, tier.start), CopyQueue(tier.to_gpu, tier.start)} {
+      queues_{CopyQueue(tier.to_ram, tier.start), CopyQueue(tier.to_gpu, tier.start)},
+      disk_(tier.from_disk, Seconds{}) {
   if (tier.contended && load != RamLoad::kBlocking) flows_.emplace(*tier.contended, tier.start);
 }
 
@@ -29,7 +30,11 @@ Seconds TierCopies::queue(CopyDirection direction, Seconds now, Bytes bytes) {
 void TierCopies::collect() {
   for (const sim::CopyFlows::Done& done : flows_->take_done()) {
     note(done.direction, done.begin, done.end, done.bytes);
-    if (done.direction == CopyDirection::kFromRam && load_ == RamLoad::kAhead)
+    if (done.direction != CopyDirection::kFromRam || load_ != RamLoad::kAhead) continue;
+    const auto disk = disk_ends_.extract(RequestId(done.tag));
+    if (disk && disk.mapped() > done.end)
+      ends(disk.key(), disk.mapped());
+    else
       loaded_.push_back(done.tag);
   }
 }
@@ -42,22 +47,37 @@ Seconds TierCopies::copy_and_wait(Seconds now, KvCache::Copies copies) {
 
 void TierCopies::load(Seconds now, const std::vector<StepPlan::Load>& loads) {
   layers_ready_ = now;
-  for (const auto& [id, tokens] : loads) {
-    const Bytes bytes = tier_.bytes_of(tokens);
-    const bool is_ahead = load_ == RamLoad::kAhead;
-    if (flows_ && is_ahead) {
-      flows_->add(CopyDirection::kFromRam, bytes, id);
+  for (const StepPlan::Load& load : loads) {
+    const Bytes bytes = tier_.bytes_of(load.tokens);
+    if (load_ == RamLoad::kAhead) {
+      load_ahead(now, load);
     } else if (flows_) {
       of_step_ += bytes;
       ++copies_of_step_;
     } else {
-      const Seconds there = queue(CopyDirection::kFromRam, now, bytes);
-      if (is_ahead)
-        loads_.push_back({id, there});
-      else
-        layers_ready_ = there;
+      layers_ready_ = queue(CopyDirection::kFromRam, now, bytes);
     }
   }
+}
+
+// Both tiers copy at once, and the request waits for both.
+void TierCopies::load_ahead(Seconds now, const StepPlan::Load& load) {
+  std::optional<Seconds> there;
+  if (load.of_disk > 0) there = disk_.add(now, tier_.bytes_of(load.of_disk)).end;
+  if (load.tokens > 0 && flows_) {
+    if (there) disk_ends_[load.request] = *there;
+    return flows_->add(CopyDirection::kFromRam, tier_.bytes_of(load.tokens), load.request);
+  }
+  if (load.tokens > 0) {
+    const Seconds from_ram = queue(CopyDirection::kFromRam, now, tier_.bytes_of(load.tokens));
+    there = std::max(there.value_or(from_ram), from_ram);
+  }
+  ends(load.request, *there);
+}
+
+void TierCopies::ends(RequestId request, Seconds at) {
+  const auto later = std::ranges::upper_bound(loads_, at, {}, &Load::ends);
+  loads_.insert(later, {request, at});
 }
 
 void TierCopies::store(Seconds now, Bytes bytes) {
@@ -90,13 +110,14 @@ std::optional<Seconds> TierCopies::next_loaded() const {
 }
 
 std::optional<Seconds> TierCopies::next_event(Seconds now, std::optional<Seconds> arrival) {
-  if (flows_ && (arrival || flows_->has(CopyDirection::kFromRam))) {
-    const Seconds until = now + flows_->wait(now, arrival);
-    collect();
-    return arrival && loaded_.empty() ? arrival : until;
-  }
   const auto loaded = next_loaded();
-  return loaded && (!arrival || *loaded < *arrival) ? loaded : arrival;
+  const auto known = loaded && (!arrival || *loaded < *arrival) ? loaded : arrival;
+  if (flows_ && (known || flows_->has(CopyDirection::kFromRam))) {
+    const Seconds until = now + flows_->wait(now, known);
+    collect();
+    return known && loaded_.empty() ? known : until;
+  }
+  return known;
 }
 
 std::vector<RequestId> TierCopies::take_loaded(Seconds now) {

@@ -1,9 +1,10 @@
 #pragma once
-// Copies between a server's KV cache and its second tier, as its rules have them: in closed form,
-// or, where copies and steps slow each other, as flows.
+// Copies between a server's KV cache and its tiers, as its rules have them: in closed form, or,
+// where copies and steps slow each other, as flows. A disk is in no step's way.
 
 #include <array>
 #include <deque>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -36,13 +37,13 @@ class TierCopies {
     return layers_ready_ > now || copies_of_step_ > 0 || (flows_ && !flows_->is_idle());
   }
   /// When something happens that is waited for where no step is computed: `arrival`, or a request's
-  /// copy from RAM has ended. nullopt: nothing will.
+  /// copies have ended. nullopt: nothing will.
   std::optional<Seconds> next_event(Seconds now, std::optional<Seconds> arrival);
-  /// When the next request's copy from RAM ends; nullopt: none is under way, or steps decide.
+  /// When the next request's copies end; nullopt: none is under way, or steps decide.
   [[nodiscard]] std::optional<Seconds> next_loaded() const;
   /// True if flows have ended that requests wait for.
   [[nodiscard]] bool has_loaded() const { return !loaded_.empty(); }
-  /// Requests whose copies from RAM have ended by now.
+  /// Requests whose copies have ended by now.
   std::vector<RequestId> take_loaded(Seconds now);
 
   /// Lets all that is under way end: nothing may be called after it but the sums.
@@ -52,11 +53,14 @@ class TierCopies {
     Bytes bytes;
   };
   [[nodiscard]] Sum sum(CopyDirection direction) const { return sums_[std::size_t(direction)]; }
+  [[nodiscard]] Sum from_disk() const { return {disk_.busy(), disk_.bytes()}; }
 
  private:
   Seconds queue(CopyDirection direction, Seconds now, Bytes bytes);
   void note(CopyDirection direction, Seconds begin, Seconds end, Bytes bytes);
   void collect();
+  void load_ahead(Seconds now, const StepPlan::Load& load);
+  void ends(RequestId request, Seconds at);
 
   const RamTier& tier_;
   const RamLoad load_;
@@ -67,6 +71,8 @@ class TierCopies {
     RequestId request;
     Seconds ends;
   };
+  CopyQueue disk_;
+  std::map<RequestId, Seconds> disk_ends_;  // of those whose copies from RAM are flows
   std::deque<Load> loads_;  // in closed form, that requests wait for, in the order of their ends
   std::vector<RequestId> loaded_;  // of flows, that have ended
   Seconds layers_ready_;           // in closed form, what the next step computes with

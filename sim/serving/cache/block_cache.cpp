@@ -7,12 +7,12 @@ namespace rigcast {
 namespace {
 
 Bytes bytes_of_block(const RamTier& ram, TokenCount block) {
-  return ram.capacity.value > 0 ? ram.bytes_of(block) : Bytes{};
+  return ram.any() ? ram.bytes_of(block) : Bytes{};
 }
 
-std::size_t blocks_in(const RamTier& ram, TokenCount block) {
+std::size_t blocks_in(Bytes capacity, const RamTier& ram, TokenCount block) {
   const Bytes bytes = bytes_of_block(ram, block);
-  return bytes.value > 0 ? std::size_t(ram.capacity / bytes) : 0;
+  return bytes.value > 0 ? std::size_t(capacity / bytes) : 0;
 }
 
 }  // namespace
@@ -27,7 +27,9 @@ BlockCache::BlockCache(const SchedulerPolicy& policy, const CacheRoom& room, con
       pool_(std::size_t(room.tokens / policy.block_tokens)),
       log_(log),
       block_bytes_(bytes_of_block(ram, policy.block_tokens)),
-      ram_(blocks_in(ram, policy.block_tokens)) {}
+      ram_(blocks_in(ram.capacity, ram, policy.block_tokens)),
+      disk_(blocks_in(ram.disk, ram, policy.block_tokens)),
+      choice_(ram.restore, policy.block_tokens, block_bytes_) {}
 
 TokenCount BlockCache::longest_sequence() const {
   const TokenCount within = room_.windows.window + block_;  // tokens up to which windows grow, too
@@ -50,14 +52,40 @@ KvCache::Found BlockCache::find(RequestId id) {
     if (run.size() > 0) hits_.push_back(run);
   }
   hit_count_ = here;
-  std::uint32_t in_ram = here;
-  for (bool all = true; all && in_ram < full;) {
-    const BlockRun run = run_of(id, in_ram, full);
-    in_ram = ram_.held_until(run);
-    all = in_ram == run.end;
+  find_behind(id, here, full);
+  return choose(TokenCount(here) * block_);
+}
+
+// Blocks behind those of the cache, of which RAM's are taken where both have them.
+void BlockCache::find_behind(RequestId id, std::uint32_t here, std::uint32_t full) {
+  behind_.clear();
+  for (std::uint32_t at = here; at < full;) {
+    const BlockRun run = run_of(id, at, full);
+    std::uint32_t until = ram_.held_until(run);
+    const bool on_disk = until == at;
+    if (on_disk) until = held_on_disk_alone(run);
+    if (until == at) return;
+    behind_.push_back({on_disk, until - at});
+    at = until;
   }
-  const TokenCount from_ram = TokenCount(in_ram - here) * block_;
-  return {TokenCount(here) * block_, from_ram < min_from_ram_ ? 0 : from_ram};
+}
+
+// Up to where the disk has these one after the other, and RAM has none of them.
+std::uint32_t BlockCache::held_on_disk_alone(const BlockRun& run) const {
+  return std::min(disk_.held_until(run), ram_.gap_end(run));
+}
+
+KvCache::Found BlockCache::choose(TokenCount here) const {
+  Found found{here};
+  std::uint32_t left = choice_.blocks_back(behind_);
+  for (const FoundRun& run : behind_) {
+    const std::uint32_t back = std::min(left, run.blocks);
+    left -= back;
+    (run.on_disk ? found.on_disk : found.in_ram) += TokenCount(back) * block_;
+    found.left += TokenCount(run.blocks - back) * block_;
+  }
+  if (found.to_load() >= min_from_ram_) return found;
+  return {.here = here, .left = found.left + found.to_load()};
 }
 
 bool BlockCache::has_room(TokenCount tokens, std::size_t of_others) const {
@@ -116,8 +144,8 @@ void BlockCache::release_blocks(const Own& own) {
 }
 
 KvCache::Copies BlockCache::take_copies() {
-  const Copies out{block_bytes_ * double(stored_), {}};
-  stored_ = 0;
+  const Copies out{block_bytes_ * double(stored_), {}, block_bytes_ * double(written_)};
+  stored_ = written_ = 0;
   return out;
 }
 
@@ -133,6 +161,7 @@ void BlockCache::hold(RequestId id, TokenCount tokens) {
     const KvBlocks::Stated stated = pool_.hold(run);
     own.stated = run.end = stated.end;
     stored_ += ram_.store(run);
+    written_ += disk_.store(run);
     Part* last = own.parts.empty() ? nullptr : &own.parts.back();
     if (last != nullptr && last->findable == stated.by_these && last->blocks.request == run.request)
       last->blocks.end = run.end;

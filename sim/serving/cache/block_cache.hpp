@@ -14,6 +14,7 @@
 #include "sim/serving/cache/kv_blocks.hpp"
 #include "sim/serving/cache/kv_cache.hpp"
 #include "sim/serving/cache/ram_blocks.hpp"
+#include "sim/serving/cache/restore_choice.hpp"
 
 namespace rigcast {
 
@@ -42,6 +43,10 @@ class BlockCache : public KvCache {
   void release(RequestId id) override;
   [[nodiscard]] std::size_t place(RequestId) const override { return 0; }
   Copies take_copies() override;
+  void computed_prompts(TokenCount tokens, Seconds took) override {
+    choice_.computed(tokens, took);
+  }
+  [[nodiscard]] double prompt_rate() const override { return choice_.prompt_rate(); }
 
  private:
   // Blocks of which it is known whether others hold the same.
@@ -58,6 +63,9 @@ class BlockCache : public KvCache {
   };
 
   void hold(RequestId id, TokenCount tokens);
+  void find_behind(RequestId id, std::uint32_t here, std::uint32_t full);
+  [[nodiscard]] std::uint32_t held_on_disk_alone(const BlockRun& run) const;
+  [[nodiscard]] Found choose(TokenCount here) const;
   void release_blocks(const Own& own);
   [[nodiscard]] std::size_t blocks_for(TokenCount tokens) const {
     return std::size_t((tokens + block_ - 1) / block_);
@@ -88,11 +96,13 @@ class BlockCache : public KvCache {
   KvBlocks pool_;
   const RequestLog& log_;
   const Bytes block_bytes_;  // 0: there is no second tier
-  RamBlocks ram_;
-  std::size_t stored_ = 0;      // blocks, since they were last asked for
-  std::vector<Own> own_;        // by request
-  std::vector<BlockRun> hits_;  // of what was looked for last
+  RamBlocks ram_, disk_;
+  RestoreChoice choice_;
+  std::size_t stored_ = 0, written_ = 0;  // blocks, since they were last asked for
+  std::vector<Own> own_;                  // by request
+  std::vector<BlockRun> hits_;            // of what was looked for last
   std::size_t hit_count_ = 0;
+  std::vector<FoundRun> behind_;  // them, in RAM and on disk
 };
 
 }  // namespace rigcast

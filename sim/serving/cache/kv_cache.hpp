@@ -20,10 +20,12 @@ class KvCache {
   [[nodiscard]] virtual std::size_t units() const = 0;
   [[nodiscard]] virtual std::size_t free_units() const = 0;
 
-  /// First tokens of a request: in the cache, and after those in RAM.
+  /// First tokens of a request: in the cache, and after those in RAM and on disk. What follows in
+  /// these, and is computed anew all the same, is `left`.
   struct Found {
-    TokenCount here = 0, in_ram = 0;
-    [[nodiscard]] TokenCount all() const { return here + in_ram; }
+    TokenCount here = 0, in_ram = 0, on_disk = 0, left = 0;
+    [[nodiscard]] TokenCount to_load() const { return in_ram + on_disk; }
+    [[nodiscard]] TokenCount all() const { return here + to_load(); }
   };
   /// Looks for the beginning of a request that waits, whose last known token is always computed.
   virtual Found find(RequestId id) = 0;
@@ -43,13 +45,17 @@ class KvCache {
   [[nodiscard]] virtual bool can_grow(const std::vector<RequestId>& ids, TokenCount more) const = 0;
   /// It has ended, or gives up what it has.
   virtual void release(RequestId id) = 0;
+  /// A step computed so many tokens of prompts, of those that decide how fast they are computed.
+  virtual void computed_prompts(TokenCount, Seconds) {}
+  /// Tokens of prompts a second by which it decides what comes back; 0: it does not.
+  [[nodiscard]] virtual double prompt_rate() const { return 0; }
   /// Requests that run are in this order: of slots, by their number; else of admission.
   [[nodiscard]] virtual std::size_t place(RequestId id) const = 0;
 
   struct Copies {
-    Bytes to_ram, to_gpu;
+    Bytes to_ram, to_gpu, to_disk;
   };
-  /// Copies between this cache and RAM since the last call.
+  /// Copies between this cache, RAM and a disk since the last call.
   virtual Copies take_copies() { return {}; }
 };
 

@@ -1,5 +1,6 @@
 #pragma once
-// Blocks of a KV cache that RAM holds beside or after it: what was used the longest ago goes first.
+// Blocks of a KV cache that RAM, or a disk, holds beside or after it: what was used the longest ago
+// goes first.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +18,10 @@ class RamBlocks {
   /// Up to where RAM has these one after the other.
   [[nodiscard]] std::uint32_t held_until(const BlockRun& wanted) const {
     return rigcast::held_until(held_, wanted);
+  }
+  /// Up to where RAM has none of these, whose first one it has not.
+  [[nodiscard]] std::uint32_t gap_end(const BlockRun& wanted) const {
+    return rigcast::gap_end(held_, wanted);
   }
   /// Keeps blocks, the first one first. Returns how many were not there already; the others count
   /// as used now.

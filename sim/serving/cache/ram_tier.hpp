@@ -1,15 +1,22 @@
 #pragma once
-// The second tier of a server's KV cache: RAM, behind a link whose directions do not share their
-// rate.
+// The tiers behind a server's KV cache: RAM, behind a link whose directions do not share their
+// rate, and a disk.
 
 #include <algorithm>
 #include <functional>
 #include <optional>
 
 #include "core/base/units.hpp"
+#include "core/runtime/scheduler_policy.hpp"
 #include "sim/machine/copy_links.hpp"
 
 namespace rigcast {
+
+/// What decides whether a prefix comes back from a tier.
+struct RestoreRule {
+  KvRestore when = KvRestore::kAlways;
+  BytesPerSecond from_ram, from_disk;  // as the server knows them
+};
 
 struct RamTier {
   Bytes capacity;                             // 0: there is none
@@ -19,6 +26,12 @@ struct RamTier {
   int layers = 1;  // whose copies and computation can overlap
   /// Where copies and steps slow each other; nullopt: nowhere, and times have a closed form.
   std::optional<sim::CopyLinks> contended;
+
+  Bytes disk;                // the tier behind it, or behind the cache alone; 0: there is none
+  BytesPerSecond from_disk;  // to the cache. What is written there waits for nothing
+  RestoreRule restore{};
+
+  [[nodiscard]] bool any() const { return capacity.value > 0 || disk.value > 0; }
 };
 
 /// One direction of the link. Copies are made one after the other: all servers that are modelled

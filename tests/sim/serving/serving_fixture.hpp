@@ -51,7 +51,9 @@ inline void check_nothing_lost(const ServingRun& run, const std::vector<ServedRe
     tokens += load[i].prompt + load[i].output - 1;
   }
   CHECK(run.waiting + run.running == Approx(times).epsilon(1e-9));
-  CHECK(run.computed_tokens + run.hit_tokens + run.ram_hit_tokens - run.lost_tokens == tokens);
+  CHECK(run.computed_tokens + run.hit_tokens + run.ram_hit_tokens + run.disk_hit_tokens -
+            run.lost_tokens ==
+        tokens);
 }
 
 }  // namespace rigcast::fixtures

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <memory>
 #include <random>
 #include <string>
@@ -21,7 +22,13 @@ namespace {
 struct Schedule {
   std::vector<std::vector<std::pair<std::size_t, TokenCount>>> steps;
   std::vector<std::size_t> preempted;
-  TokenCount hits = 0, host_hits = 0;
+  TokenCount hits = 0, host_hits = 0, disk_hits = 0;
+  std::int64_t computed_anew = 0;  // of what was found, by measured rates
+};
+
+// Bytes a second by which both decide what comes back; of prompts each measures its own.
+struct TierRates {
+  double from_ram = 1, from_disk = 1;
 };
 
 // "3:12 5:1": 12 tokens of request 3, and one of request 5.
@@ -34,7 +41,7 @@ std::vector<std::string> texts_of(const Schedule& schedule) {
   return out;
 }
 
-constexpr std::size_t kBlocks = 40, kHostBlocks = 60;
+constexpr std::size_t kBlocks = 40, kHostBlocks = 60, kDiskBlocks = 110;
 
 // All at once, some of which begin like others.
 std::vector<ServedRequest> random_load(std::mt19937& random, std::size_t requests) {
@@ -73,25 +80,29 @@ class ScheduleWatch : public ServingWatch {
 };
 
 // Copies take no time, so that both know at once what is back.
-RamTier tier_of(const SchedulerPolicy& policy) {
+RamTier tier_of(const SchedulerPolicy& policy, const TierRates& rates) {
   RamTier tier;
-  if (policy.ram_cache.value <= 0) return tier;
   tier.capacity = policy.ram_cache;
+  tier.disk = policy.disk_cache;
   tier.bytes_of = [](TokenCount tokens) { return Bytes{double(tokens)}; };
-  tier.to_ram = tier.to_gpu = BytesPerSecond{1e300};
+  tier.to_ram = tier.to_gpu = tier.from_disk = BytesPerSecond{1e300};
+  tier.restore = {policy.restore, BytesPerSecond{rates.from_ram}, BytesPerSecond{rates.from_disk}};
   return tier;
 }
 
-Schedule simulated(const std::vector<ServedRequest>& load, const SchedulerPolicy& policy) {
+Schedule simulated(const std::vector<ServedRequest>& load, const SchedulerPolicy& policy,
+                   const TierRates& rates) {
   ScheduleWatch watch;
   const auto run = serve(
       load, policy, TokenCount(kBlocks) * policy.block_tokens,
-      [](const StepWork&) { return sim::StepUse{Seconds{1}}; }, tier_of(policy), &watch);
+      [](const StepWork&) { return sim::StepUse{Seconds{1}}; }, tier_of(policy, rates), &watch);
   if (!run) FAIL(run.error().text());
   for (const ServedTimes& t : run->requests) {
     watch.out.hits += t.hit;
     watch.out.host_hits += t.ram_hit;
+    watch.out.disk_hits += t.disk_hit;
   }
+  if (run->restore) watch.out.computed_anew = run->restore->computed_anew;
   return watch.out;
 }
 
@@ -109,47 +120,87 @@ std::vector<std::vector<std::int32_t>> prompts_of(const std::vector<ServedReques
   return out;
 }
 
-Schedule executed(const std::vector<ServedRequest>& load, const SchedulerPolicy& policy) {
-  engine::BatchLimits limits{.block_tokens = policy.block_tokens,
-                             .blocks = int(kBlocks),
-                             .host_blocks = policy.ram_cache.value > 0 ? int(kHostBlocks) : 0,
-                             .step_tokens = policy.step_tokens,
-                             .step_sequences = int(policy.sequences)};
-  engine::KvPool pool(limits, policy.prefix_cache);
-  const engine::RestoreRates rates;
-  engine::Scheduler scheduler(policy, limits, pool, rates, Bytes{4});
-  std::vector<std::unique_ptr<engine::Sequence>> sequences;
-  const auto prompts = prompts_of(load);
-  for (std::size_t i = 0; i < load.size(); ++i) {
-    sequences.push_back(std::make_unique<engine::Sequence>(
-        i, engine::CompletionRequest{prompts[i], load[i].output}));
-    scheduler.arrive(*sequences.back());
+engine::BatchLimits limits_of(const SchedulerPolicy& policy) {
+  return {.block_tokens = policy.block_tokens,
+          .blocks = int(kBlocks),
+          .host_blocks = policy.ram_cache.value > 0 ? int(kHostBlocks) : 0,
+          .step_tokens = policy.step_tokens,
+          .step_sequences = int(policy.sequences)};
+}
+
+// The engine's decisions, with steps of a second and copies that take no time.
+class Engine {
+ public:
+  Engine(const std::vector<ServedRequest>& load, const SchedulerPolicy& policy,
+         const TierRates& rates)
+      : policy_(policy),
+        pool_(limits_of(policy), policy.prefix_cache,
+              policy.disk_cache.value > 0 ? int(kDiskBlocks) : 0),
+        scheduler_(policy, limits_of(policy), pool_, rates_, Bytes{double(policy.block_tokens)}) {
+    rates_.copied(engine::KvTier::kHost, Bytes{rates.from_ram}, Seconds{1});
+    rates_.copied(engine::KvTier::kDisk, Bytes{rates.from_disk}, Seconds{1});
+    rates_.computed(policy.step_tokens, Seconds{1});
+    const auto prompts = prompts_of(load);
+    for (std::size_t i = 0; i < load.size(); ++i) {
+      sequences_.push_back(std::make_unique<engine::Sequence>(
+          i, engine::CompletionRequest{prompts[i], load[i].output}));
+      scheduler_.arrive(*sequences_.back());
+    }
   }
-  Schedule out;
-  std::int32_t answer = 1'000'000;  // tokens of answers are in no prompt
-  while (scheduler.running() + scheduler.waiting() > 0) {
-    const engine::StepPlan& plan = scheduler.plan();
-    for (const auto& p : plan.preempted) out.preempted.push_back(p.sequence->id);
+
+  Schedule run() {
+    while (scheduler_.running() + scheduler_.waiting() > 0) {
+      for (engine::Sequence* s : std::exchange(restoring_, {})) scheduler_.end_disk_load(*s, true);
+      const engine::StepPlan& plan = scheduler_.plan();
+      note(plan);
+      if (!plan.parts.empty()) step(plan);
+    }
+    CHECK(pool_.free_blocks() == pool_.blocks());
+    CHECK(pool_.contradiction({}) == "");
+    return std::move(out_);
+  }
+
+ private:
+  void note(const engine::StepPlan& plan) {
+    for (const auto& load : plan.loads)
+      if (!load.copies.from_disk.empty()) restoring_.push_back(load.sequence);
+    for (const auto& p : plan.preempted) out_.preempted.push_back(p.sequence->id);
     for (engine::Sequence* s : plan.admitted) {
+      if (policy_.restore == KvRestore::kAuto) out_.computed_anew += s->left_in_tiers;
       if (s->was_scheduled) continue;
       s->was_scheduled = true;
-      out.hits += s->found_here;
-      out.host_hits += s->found_on_host;
+      out_.hits += s->found_here;
+      out_.host_hits += s->found_on_host;
+      out_.disk_hits += s->found_on_disk;
     }
-    if (plan.parts.empty()) continue;
-    auto& step = out.steps.emplace_back();
+  }
+
+  void step(const engine::StepPlan& plan) {
+    auto& step = out_.steps.emplace_back();
+    TokenCount of_prompts = 0;
+    for (const auto& [s, tokens] : plan.parts)
+      of_prompts += tokens > 1 || s->generated() == 0 ? tokens : 0;
+    if (2 * of_prompts >= policy_.step_tokens) rates_.computed(of_prompts, Seconds{1});
     for (const auto& [s, tokens] : plan.parts) {
       step.push_back({s->id, tokens});
       s->computed += tokens;
       const bool ends = s->computed == s->known();
-      if (ends) s->tokens.push_back(answer++);
-      pool.hold(s->own, s->computed_tokens());
-      if (ends && s->generated() == s->request.max_tokens) scheduler.remove(*s);
+      if (ends) s->tokens.push_back(answer_++);
+      for (const auto& copy : pool_.hold(s->own, s->computed_tokens()).to_disk)
+        pool_.written(copy.to);
+      if (ends && s->generated() == s->request.max_tokens) scheduler_.remove(*s);
     }
   }
-  CHECK(pool.free_blocks() == pool.blocks());
-  return out;
-}
+
+  const SchedulerPolicy policy_;
+  engine::RestoreRates rates_;
+  engine::KvPool pool_;
+  engine::Scheduler scheduler_;
+  std::vector<std::unique_ptr<engine::Sequence>> sequences_;
+  std::vector<engine::Sequence*> restoring_;
+  std::int32_t answer_ = 1'000'000;  // tokens of answers are in no prompt
+  Schedule out_;
+};
 
 }  // namespace
 
@@ -160,7 +211,7 @@ TEST_CASE("The engine's scheduler decides as the simulator's", "[validation][mir
   policy.step_tokens = 32;
   policy.sequences = 6;
   policy.shares_in_step = false;
-  std::size_t preempted = 0, hits = 0, host_hits = 0;
+  std::size_t preempted = 0, hits = 0, host_hits = 0, disk_hits = 0, anew = 0;
   for (int i = 0; i < 60; ++i) {
     CAPTURE(i);
     policy.reserve = i % 3 == 0   ? KvReserve::kPrompt
@@ -173,17 +224,31 @@ TEST_CASE("The engine's scheduler decides as the simulator's", "[validation][mir
     // RAM, which is between two decisions of the simulator.
     const bool has_host = i % 2 == 1 && policy.reserve != KvReserve::kStep;
     policy.ram_cache = has_host ? Bytes{double(kHostBlocks) * 4} : Bytes{};
+    const bool has_disk = i % 4 >= 2 && policy.reserve != KvReserve::kStep;
+    policy.disk_cache = has_disk ? Bytes{double(kDiskBlocks) * 4} : Bytes{};
+    policy.restore = i % 7 < 4    ? KvRestore::kAuto
+                     : i % 7 == 6 ? KvRestore::kNever
+                                  : KvRestore::kAlways;
+    // Prompts take an eighth of a second a block of four bytes where steps are full.
     const auto load = random_load(random, 24);
-    const Schedule forecast = simulated(load, policy), run = executed(load, policy);
+    const TierRates rates{4 / (0.02 + 0.002 * double(i % 31)), 4 / (0.05 + 0.003 * double(i % 37))};
+    const Schedule forecast = simulated(load, policy, rates);
+    const Schedule run = Engine(load, policy, rates).run();
     CHECK(forecast.preempted == run.preempted);
     CHECK(forecast.hits == run.hits);
     CHECK(forecast.host_hits == run.host_hits);
+    CHECK(forecast.disk_hits == run.disk_hits);
+    CHECK(forecast.computed_anew == run.computed_anew);
     REQUIRE(texts_of(forecast) == texts_of(run));
     preempted += run.preempted.size();
     hits += std::size_t(run.hits);
     host_hits += std::size_t(run.host_hits);
+    disk_hits += std::size_t(run.disk_hits);
+    anew += std::size_t(run.computed_anew);
   }
   CHECK(preempted > 100);
   CHECK(hits > 1000);
   CHECK(host_hits > 100);
+  CHECK(disk_hits > 100);
+  CHECK(anew > 100);
 }
