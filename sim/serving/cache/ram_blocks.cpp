@@ -12,7 +12,7 @@ std::size_t RamBlocks::store(BlockRun blocks) {
       next.end = std::min(run->second.end, blocks.end);
       remove(run, next.begin, next.end);
     } else {
-      next.end = gap_end(held_, blocks);
+      next.end = gap_end(blocks);
       next.end = next.begin + make_room(next.size());
       stored += next.size();
     }

@@ -120,20 +120,20 @@ TEST_CASE("Tiers on disk lose no token, byte or second", "[serving][disk]") {
       now += double(random() % 1000) * 1e-3;
       ServedRequest r{
           Seconds{now}, TokenCount(20 + random() % 200), TokenCount(1 + random() % 40), {}, 0};
-      if (n > 4 && random() % 3 > 0) {
-        r.continues = n - 1 - random() % 4;
+      if (n > 12 && random() % 3 > 0) {
+        r.continues = n - 1 - random() % 12;
         r.shared = load[*r.continues].prompt + load[*r.continues].output - 1;
         r.prompt = r.shared + TokenCount(1 + random() % 30);
-        if (r.prompt > 900) r = {Seconds{now}, 100, 10, {}, 0};
+        if (r.prompt > 800) r = {Seconds{now}, 100, 10, {}, 0};
       }
       load.push_back(r);
     }
     const auto when = KvRestore(i % 3);
     const TokenCount ram = i % 2 == 0 ? 0 : 800;
     const ServingRun run =
-        served(load, policy_of(256), 100 * 16, seconds(0.0015), tier_of(ram, 1600 + 200 * i, when));
+        served(load, policy_of(256), 60 * 16, seconds(0.003), tier_of(ram, 4000 + 500 * i, when));
     check_nothing_lost(run, load);
-    CHECK(run.free_blocks_at_end == 100);
+    CHECK(run.free_blocks_at_end == 60);
     CHECK(run.from_disk.value >= kTokenBytes * double(run.disk_hit_tokens) * (1 - 1e-12));
     CHECK((run.disk_hit_tokens > 0) == (when != KvRestore::kNever));
   }

@@ -231,7 +231,8 @@ TEST_CASE("The engine's scheduler decides as the simulator's", "[validation][mir
                                   : KvRestore::kAlways;
     // Prompts take an eighth of a second a block of four bytes where steps are full.
     const auto load = random_load(random, 24);
-    const TierRates rates{4 / (0.02 + 0.002 * double(i % 31)), 4 / (0.05 + 0.003 * double(i % 37))};
+    const TierRates rates{4 / (0.02 + 0.0071 * double(i % 31)),
+                          4 / (0.05 + 0.0093 * double(i % 37))};
     const Schedule forecast = simulated(load, policy, rates);
     const Schedule run = Engine(load, policy, rates).run();
     CHECK(forecast.preempted == run.preempted);
