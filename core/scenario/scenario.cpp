@@ -585,14 +585,7 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
     std::tie(own.batch, own.ubatch, own.op_offload) =
         std::tie(steps.batch, steps.ubatch, steps.op_offload);
   }
-  if (!s.load && root.table("scheduler").has("ram_cache"))
-    s.warnings.emplace_back(
-        "a cache in RAM is for requests that come back: one request has no use "
-        "for it; --users or --rate state a load");
-  if (!s.load && root.table("scheduler").has("kv_disk"))
-    s.warnings.emplace_back(
-        "a cache on disk is for requests that come back: one request has no use for it; --users or "
-        "--rate state a load");
+  if (!s.load) std::ranges::move(notes_on_unused_tiers(root), std::back_inserter(s.warnings));
   root.finish();
   if (auto error = document.error()) return *error;
   std::ranges::move(notes_on_companions(s), std::back_inserter(s.warnings));

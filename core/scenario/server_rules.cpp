@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/runtime/format_group.hpp"
 #include "core/text/unit_text.hpp"
@@ -151,6 +152,18 @@ StepSettings step_settings(const TomlTable& table, const RuntimeProfile& runtime
                  "leave out --op-offload");
   out.op_offload = false;
   return out;
+}
+
+std::vector<std::string> notes_on_unused_tiers(const TomlTable& root) {
+  std::vector<std::string> notes;
+  const TomlTable scheduler = root.table("scheduler");
+  for (const auto& [key, where] : {std::pair("ram_cache", "in RAM"), {"kv_disk", "on disk"}})
+    if (scheduler.has(key))
+      notes.push_back(
+          fmt::format("a cache {} is for requests that come back: one request has no use for it; "
+                      "--users or --rate state a load",
+                      where));
+  return notes;
 }
 
 WeightFormats weight_formats(const RuntimeProfile& runtime) {

@@ -34,6 +34,9 @@ struct StepSettings {
 StepSettings step_settings(const TomlTable& table, const RuntimeProfile& runtime,
                            const SchedulerPolicy& policy, const StepSettings& stated);
 
+/// That one request has no use for a cache in RAM or on disk.
+std::vector<std::string> notes_on_unused_tiers(const TomlTable& root);
+
 /// Whose formats the runtime's models are in.
 WeightFormats weight_formats(const RuntimeProfile& runtime);
 /// Refuses weights in a format that only servers of safetensors read, of a runtime that is none.
