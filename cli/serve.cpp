@@ -25,6 +25,7 @@
 #include "engine/serve/serving_loop.hpp"
 #include "engine/tokenizer/file_vocabulary.hpp"
 #include "report/terminal/progress_line.hpp"
+#include "report/terminal/text_style.hpp"
 #include "validation/runs/local_machine.hpp"
 #include "validation/runs/measure.hpp"
 
@@ -149,7 +150,7 @@ std::string restored_text(const SchedulerPolicy& policy, const engine::RestoreRa
   const auto tokens = rates.tokens_per_s();
   if (policy.restore != KvRestore::kAuto || !disk || !tokens)
     return std::string(name(policy.restore));
-  return fmt::format("what is faster, now {} or {} tok/s", text(*disk), three_digits(*tokens));
+  return fmt::format("what is faster, now {} or {}", text(*disk), rate_text(*tokens));
 }
 
 void print_start(const Options& options, const engine::ServingLoop& loop,

@@ -74,3 +74,61 @@ TEST_CASE("run refuses what a load has not", "[cli][serving][run]") {
   check_refused({"run", "--model", "smollm2-135m", "--synthetic", "--requests", "times.csv"},
                 {"no load"});
 }
+
+TEST_CASE("A run and its forecast tell of the same tiers, and nothing is left on disk",
+          "[cli][serving][run]") {
+  const rigcast::test::Folder folder;
+  const std::string disk = folder.path().string() + ":64MiB";
+  // Four people whose turns do not fit into the pool together.
+  const std::vector<std::string> load = {"--model",     "smollm2-135m",
+                                         "--runtime",   "rigcast",
+                                         "--users",     "4",
+                                         "--turns",     "3",
+                                         "--context",   "512",
+                                         "--set",       "load.requests=24",
+                                         "--set",       "load.prompt_tokens={ min = 40, max = 60 }",
+                                         "--set",       "load.output_tokens=4",
+                                         "--set",       "load.think_time=\"10 ms\"",
+                                         "--set",       "scheduler.pool_tokens=512",
+                                         "--set",       "scheduler.block_tokens=16",
+                                         "--kv-disk",   disk,
+                                         "--kv-restore"};
+  const auto tiers = [&](std::vector<std::string> words, const std::string& when) {
+    words.insert(words.end(), load.begin(), load.end());
+    words.insert(words.end(), {when, "--format", "json"});
+    const Outcome o = run(words);
+    INFO(o.error);
+    REQUIRE(o.exit == 0);
+    CHECK(folder.names().empty());
+    return Json::parse(o.out)["serving"]["kv"];
+  };
+  for (const std::vector<std::string>& verb :
+       {std::vector<std::string>{"run", "--synthetic"},
+        std::vector<std::string>{"simulate", "--rig", "desktop-ddr5-cpu-only"}}) {
+    CAPTURE(verb.front());
+    const Json always = tiers(verb, "always");
+    CHECK(double(always["disk"]["capacity_bytes"]) == 64 << 20);
+    CHECK(double(always["disk"]["to_disk_bytes"]) > 0);
+    CHECK(double(always["disk"]["from_disk_bytes"]) > 0);
+    CHECK(double(always["disk"]["hit_rate"]) > 0);
+    CHECK(always["restore"].is_null());
+    const Json never = tiers(verb, "never");
+    CHECK(double(never["disk"]["to_disk_bytes"]) > 0);
+    CHECK(double(never["disk"]["from_disk_bytes"]) == 0);
+    const Json decided = tiers(verb, "auto");
+    CHECK(double(decided["restore"]["from_disk_bytes_per_s"]) > 0);
+    CHECK(double(decided["restore"]["prompt_tokens_per_s"]) > 0);
+    CHECK(decided["restore"]["from_ram_bytes_per_s"].is_null());
+  }
+}
+
+TEST_CASE("A cache on disk that cannot be is refused", "[cli][serving]") {
+  check_refused(run_load({"--kv-disk", "/tmp:0GiB"}), {"not a plausible size", "DIR:SIZE"});
+  check_refused(run_load({"--kv-disk", ":4GiB"}), {"names no folder"});
+  check_refused(run_load({"--kv-disk", "/tmp", "--set", "scheduler.prefix_cache=false"}),
+                {"without a prefix cache"});
+  for (const char* runtime : {"vllm", "sglang", "llama.cpp"})
+    check_refused({"simulate", "--gpu", "rtx-4090", "--model", "llama-3.2-1b", "--users", "2",
+                   "--runtime", runtime, "--kv-disk", "/tmp"},
+                  {"keeps on disk", "is not forecast", "--runtime rigcast"});
+}
