@@ -18,7 +18,7 @@ std::string_view name(KvRestore restore) {
   switch (restore) {
     case KvRestore::kAuto: return "auto";
     case KvRestore::kAlways: return "always";
-    case KvRestore::kNever: return "never";
+    case KvRestore::kRecompute: return "never";
   }
   return "";
 }
@@ -39,7 +39,7 @@ void read_kv_disk(const TomlTable& t, SchedulerPolicy& p) {
   p.restore = t.choice("kv_restore", p.restore,
                        {{name(KvRestore::kAuto), KvRestore::kAuto},
                         {name(KvRestore::kAlways), KvRestore::kAlways},
-                        {name(KvRestore::kNever), KvRestore::kNever}});
+                        {name(KvRestore::kRecompute), KvRestore::kRecompute}});
   if (p.disk_cache > 0_B && !p.prefix_cache)
     t.refuse("kv_disk", "without a prefix cache nothing that is on disk is found",
              "leave out scheduler.prefix_cache");

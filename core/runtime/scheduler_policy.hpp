@@ -50,9 +50,9 @@ enum class RamLoad {
 
 /// Whether keys and values that are in RAM or on disk are copied back, or computed anew.
 enum class KvRestore {
-  kAuto,    // what is faster by the rates of this machine, as far as they are known by then
-  kAlways,  // copied back
-  kNever,   // computed anew
+  kAuto,       // what is faster by the rates of this machine, as far as they are known by then
+  kAlways,     // copied back
+  kRecompute,  // computed anew
 };
 std::string_view name(KvRestore restore);
 

@@ -61,7 +61,7 @@ std::optional<LargePages> DiskTier::buffer() {
 
 std::size_t DiskTier::write(std::span<const BlockCopy> copies) {
   std::vector<Write> writes;
-  const auto give_back = [&] {
+  const auto release_buffers = [&] {
     const std::lock_guard lock(mutex_);
     for (Write& w : writes) buffers_.push_back(std::move(w.buffer));
   };
@@ -76,7 +76,7 @@ std::size_t DiskTier::write(std::span<const BlockCopy> copies) {
     try {
       executor_.read_block(copy.from, {writes.back().buffer.data(), writes.back().buffer.size()});
     } catch (...) {
-      give_back();
+      release_buffers();
       throw;
     }
   }

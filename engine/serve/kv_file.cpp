@@ -27,7 +27,7 @@ Error cannot(const std::string& folder, const char* why) {
           "--kv-disk names a folder that you may write to"};
 }
 
-Error no_room(const std::string& folder, Bytes size) {
+Error disk_full(const std::string& folder, Bytes size) {
   std::string free;
   struct statvfs disk {};
   if (::statvfs(folder.c_str(), &disk) == 0)
@@ -74,9 +74,9 @@ Result<std::unique_ptr<KvFile>> KvFile::create(const std::filesystem::path& fold
   const int file = open_nameless(where);
   if (file < 0) return cannot(where, std::strerror(errno));
   std::unique_ptr<KvFile> out(new KvFile(file, where, stride, blocks));
-  if (!is_room_for(where, taken)) return no_room(where, taken);
+  if (!is_room_for(where, taken)) return disk_full(where, taken);
   if (::fallocate(file, 0, 0, off_t(stride) * blocks) != 0) {
-    if (errno == ENOSPC || errno == EFBIG || errno == EDQUOT) return no_room(where, taken);
+    if (errno == ENOSPC || errno == EFBIG || errno == EDQUOT) return disk_full(where, taken);
     if (errno != EOPNOTSUPP && errno != ENOSYS) return cannot(where, std::strerror(errno));
     if (::ftruncate(file, off_t(stride) * blocks) != 0) return cannot(where, std::strerror(errno));
   }

@@ -40,7 +40,7 @@ std::optional<double> RestoreRates::tokens_per_s() const { return prompts_.rate(
 
 std::size_t RestoreRates::worth_restoring(std::span<const KvTier> blocks, Bytes block_bytes,
                                           TokenCount block_tokens, KvRestore rule) const {
-  if (rule == KvRestore::kNever) return 0;
+  if (rule == KvRestore::kRecompute) return 0;
   const auto tokens = tokens_per_s();
   if (rule == KvRestore::kAlways || !tokens) return blocks.size();
   const double computing = double(block_tokens) / *tokens;  // a block, in seconds

@@ -9,7 +9,7 @@ void RestoreChoice::computed(TokenCount tokens, Seconds took) {
 }
 
 std::uint32_t RestoreChoice::blocks_back(const std::vector<FoundRun>& found) const {
-  if (rule_.when == KvRestore::kNever) return 0;
+  if (rule_.when == KvRestore::kRecompute) return 0;
   const bool all = rule_.when == KvRestore::kAlways || time_ <= 0;
   const double anew = all ? 0 : double(block_) / prompt_rate();
   std::uint32_t passed = 0, back = 0;

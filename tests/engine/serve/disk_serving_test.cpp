@@ -64,7 +64,7 @@ Tokens random_tokens(std::mt19937& random, std::size_t count) {
 
 // Until so many requests have ended, and all that was said is on disk, or nothing goes there any
 // more.
-void settle(const ServingLoop& loop, std::uint64_t ended) {
+void await_writes(const ServingLoop& loop, std::uint64_t ended) {
   for (CompletionsState state; state.completed < ended || state.disk_writes > 0;
        state = loop.state())
     std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -85,7 +85,7 @@ void converse(ServingLoop& loop, std::size_t conversations, int requests) {
     REQUIRE(answer.ends.size() == 1);
     REQUIRE(answer.ends[0].error == "");
     REQUIRE(answer.ids == HashingExecutor::answer(own, 6));
-    settle(loop, std::uint64_t(i) + 1);
+    await_writes(loop, std::uint64_t(i) + 1);
     own.insert(own.end(), answer.ids.begin(), answer.ids.end());
     own.push_back(i);
   }

@@ -27,7 +27,7 @@ TEST_CASE("What is faster is done: restoring, or computing anew") {
   CHECK(worth(1e9, 1, ram) == 4);
   CHECK(worth(5'000, 1e9, ram) == 0);
   CHECK(worth(1e9, 1, disk, KvRestore::kAlways) == 4);
-  CHECK(worth(1e9, 1e9, disk, KvRestore::kNever) == 0);
+  CHECK(worth(1e9, 1e9, disk, KvRestore::kRecompute) == 0);
   CHECK(worth(1e9, 1e9, {}) == 0);
 }
 

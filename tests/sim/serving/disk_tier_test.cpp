@@ -91,8 +91,8 @@ TEST_CASE("What computes faster than the disk reads is computed anew", "[serving
     const double faster = std::min(0.32 + of_token, 161 * of_token);
     CHECK(run.requests[4].first_token.value == Approx(20 + faster).epsilon(0.02));
   }
-  const ServingRun never =
-      served(kTurns, policy_of(320), 22 * 16, seconds(1), tier_of(1000, 10'000, KvRestore::kNever));
+  const ServingRun never = served(kTurns, policy_of(320), 22 * 16, seconds(1),
+                                  tier_of(1000, 10'000, KvRestore::kRecompute));
   CHECK(never.disk_hit_tokens + never.ram_hit_tokens == 0);
 }
 
@@ -135,6 +135,6 @@ TEST_CASE("Tiers on disk lose no token, byte or second", "[serving][disk]") {
     check_nothing_lost(run, load);
     CHECK(run.free_blocks_at_end == 60);
     CHECK(run.from_disk.value >= kTokenBytes * double(run.disk_hit_tokens) * (1 - 1e-12));
-    CHECK((run.disk_hit_tokens > 0) == (when != KvRestore::kNever));
+    CHECK((run.disk_hit_tokens > 0) == (when != KvRestore::kRecompute));
   }
 }

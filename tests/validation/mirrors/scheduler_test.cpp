@@ -227,7 +227,7 @@ TEST_CASE("The engine's scheduler decides as the simulator's", "[validation][mir
     const bool has_disk = i % 4 >= 2 && policy.reserve != KvReserve::kStep;
     policy.disk_cache = has_disk ? Bytes{double(kDiskBlocks) * 4} : Bytes{};
     policy.restore = i % 7 < 4    ? KvRestore::kAuto
-                     : i % 7 == 6 ? KvRestore::kNever
+                     : i % 7 == 6 ? KvRestore::kRecompute
                                   : KvRestore::kAlways;
     // Prompts take an eighth of a second a block of four bytes where steps are full.
     const auto load = random_load(random, 24);

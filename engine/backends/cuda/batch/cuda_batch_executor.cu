@@ -169,7 +169,7 @@ class CudaBatchExecutor : public BatchExecutor {
   TokenGraphs token_graphs_;
   TokenInputs token_inputs_;
   std::optional<HostBatch> host_;  // absent: the host computes nothing
-  Stream restores_;  // of write_block(): no step's work waits for it
+  Stream restores_;                // of write_block(): no step's work waits for it
   std::map<GraphKey, RecordedGraph> graphs_;
   std::vector<int> row_of_;  // rows of results, by sequence
   std::vector<std::int32_t> ids_;
