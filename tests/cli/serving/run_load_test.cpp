@@ -79,20 +79,21 @@ TEST_CASE("A run and its forecast tell of the same tiers, and nothing is left on
           "[cli][serving][run]") {
   const rigcast::test::Folder folder;
   const std::string disk = folder.path().string() + ":64MiB";
-  // Four people whose turns do not fit into the pool together.
-  const std::vector<std::string> load = {"--model",     "smollm2-135m",
-                                         "--runtime",   "rigcast",
-                                         "--users",     "4",
-                                         "--turns",     "3",
-                                         "--context",   "512",
-                                         "--set",       "load.requests=24",
-                                         "--set",       "load.prompt_tokens={ min = 40, max = 60 }",
-                                         "--set",       "load.output_tokens=4",
-                                         "--set",       "load.think_time=\"10 ms\"",
-                                         "--set",       "scheduler.pool_tokens=512",
-                                         "--set",       "scheduler.block_tokens=16",
-                                         "--kv-disk",   disk,
-                                         "--kv-restore"};
+  // Eight people whose turns do not fit into the pool together.
+  const std::vector<std::string> load = {
+      "--model",     "smollm2-135m",
+      "--runtime",   "rigcast",
+      "--users",     "8",
+      "--turns",     "3",
+      "--context",   "640",
+      "--set",       "load.requests=40",
+      "--set",       "load.prompt_tokens={ min = 80, max = 100 }",
+      "--set",       "load.output_tokens=4",
+      "--set",       "load.think_time=\"10 ms\"",
+      "--set",       "scheduler.pool_tokens=640",
+      "--set",       "scheduler.block_tokens=16",
+      "--kv-disk",   disk,
+      "--kv-restore"};
   const auto tiers = [&](std::vector<std::string> words, const std::string& when) {
     words.insert(words.end(), load.begin(), load.end());
     words.insert(words.end(), {when, "--format", "json"});
