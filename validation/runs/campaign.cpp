@@ -413,8 +413,11 @@ class Campaign {
   void run_engine(std::size_t index, const Forecast& forecast, Attempt& out) const {
     if (out.error) return;
     const Report& report = forecast.report;
-    WorkerRequest request{kept_.folder().string(), index, execution_settings(), {}, {},
-                          options_.time_limit};
+    WorkerRequest request;
+    request.folder = kept_.folder().string();
+    request.index = index;
+    request.how = execution_settings();
+    request.time_limit = options_.time_limit;
     if (report.scenario->model_file) request.weights = report.scenario->model_file->string();
     // The number of GPU layers of the forecast, if the run leaves it open.
     if (backend_.is_gpu()) request.gpu_layers = report.placement.gpu_layers;
