@@ -16,6 +16,8 @@ template <class... Fs>
 struct Overloaded : Fs... {
   using Fs::operator()...;
 };
+template <class... Fs>
+Overloaded(Fs...) -> Overloaded<Fs...>;  // clang before 17 does not deduce it
 
 bool is_length(double tokens) { return tokens >= 1 && tokens == std::floor(tokens); }
 
