@@ -15,7 +15,7 @@ export UBSAN_OPTIONS=print_stacktrace=1:${UBSAN_OPTIONS:-}
 lengths_of() {
   case $1 in
     gguf) echo 400 6000 ;;
-    toml | json) echo 200 4000 ;;
+    toml | json | serving) echo 200 4000 ;;
     forward) echo 100 400 ;;
     *) echo 160 1000 ;;
   esac

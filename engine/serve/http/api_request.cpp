@@ -120,13 +120,17 @@ class BodyReader {
     for (const auto& [key, value] : body_.items()) {
       if (value.is_null() || std::ranges::find(known_, key) != known_.end()) continue;
       if (std::ranges::find(kIgnored, key) != std::end(kIgnored)) continue;
-      const bool neutral = std::ranges::any_of(
-          neutral_members(), [&](const Neutral& n) { return n.key == key && n.value == value; });
-      if (!neutral) refuse(key, fmt::format("{} is not supported with this value", key));
+      if (!is_neutral(key, value))
+        refuse(key, fmt::format("{} is not supported with this value", key));
     }
   }
 
  private:
+  static bool is_neutral(const std::string& key, const json& value) {
+    return std::ranges::any_of(neutral_members(),
+                               [&](const Neutral& n) { return n.key == key && n.value == value; });
+  }
+
   json body_;
   std::vector<std::string_view> known_;
   std::optional<Error> error_;
