@@ -187,6 +187,7 @@ int serve(const Options& options, Opened opened, engine::BatchExecutor& executor
   serving.policy.disk_cache = disk.disk_cache;
   serving.policy.disk_folder = disk.disk_folder;
   serving.policy.restore = disk.restore;
+  executor.warm_up();
   const auto tiers = engine::make_kv_tiers(executor, serving.policy);
   if (!tiers) return fail(tiers.error());
   serving.disk = tiers->disk.get();

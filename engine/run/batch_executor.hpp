@@ -56,6 +56,11 @@ class BatchExecutor : public AnyExecutor {
   /// [sequence][vocabulary]; valid until the next call.
   virtual std::span<const float> logits(std::span<const SequenceStep> sequences) = 0;
 
+  /// Computes what first steps would have to wait for: buffers that are made and kernels that are
+  /// loaded when they are first needed. Call it before the first step: blocks' contents are lost.
+  /// Throws what step() throws.
+  virtual void warm_up();
+
   /// Copies blocks of the pool to the host's pool, or back. They are complete when the next step
   /// begins to read them, and `from` may be written to after this call.
   virtual void move_out(std::span<const BlockCopy> copies) = 0;

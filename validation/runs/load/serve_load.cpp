@@ -28,14 +28,6 @@ Bytes block_bytes(const Scenario& s) {
   return Bytes{kv_bytes_per_token(s.model, s.kv.types) * double(s.scheduler->block_tokens)};
 }
 
-// The first step makes buffers and brings clocks up: no request of the load waits for that.
-void warm_up(engine::BatchExecutor& executor) {
-  const std::int32_t token = 0;
-  const int block = 0;
-  const engine::SequenceStep step{{&token, 1}, 0, {&block, 1}, nullptr};
-  executor.step({&step, 1});
-}
-
 void add_warnings(const ReplayedLoad& replayed, const LoadRecorder& recorder, Report& report) {
   const std::size_t failed = recorder.failed();
   if (failed > 0 || !replayed.failure.empty())
@@ -123,7 +115,7 @@ Result<ExecutedLoad> serve_load(std::shared_ptr<const Scenario> scenario,
   if (auto error = check(s)) return *error;
   const auto offered = offer(*s.load, s.workload.context);
   if (!offered) return offered.error();
-  warm_up(executor);
+  executor.warm_up();  // no request of the load waits for that
   const auto tiers = engine::make_kv_tiers(executor, *s.scheduler);
   if (!tiers) return tiers.error();
   LoadRecorder recorder(std::chrono::steady_clock::now(), block_bytes(s));

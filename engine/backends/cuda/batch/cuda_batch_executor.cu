@@ -13,6 +13,7 @@
 #include "engine/backends/cuda/batch/sequence_bytes.cuh"
 #include "engine/backends/cuda/batch/step_inputs.cuh"
 #include "engine/backends/cuda/batch/step_rows.hpp"
+#include "engine/backends/cuda/batch/warm_up.hpp"
 #include "engine/backends/cuda/forward/decode.cuh"
 #include "engine/backends/cuda/forward/gpu_tracer.cuh"
 #include "engine/backends/cuda/forward/sequence_step.cuh"
@@ -117,6 +118,7 @@ class CudaBatchExecutor : public BatchExecutor {
 
   std::span<const std::int32_t> step(std::span<const SequenceStep> sequences) override;
   std::span<const float> logits(std::span<const SequenceStep> sequences) override;
+  void warm_up() override;
   void move_out(std::span<const BlockCopy> copies) override;
   void move_in(std::span<const BlockCopy> copies) override;
   void finish_copies() override { stream().wait(); }
@@ -389,6 +391,12 @@ std::span<const float> CudaBatchExecutor::logits(std::span<const SequenceStep> s
     read(i, results_->logits() + row_of_[i] * std::int64_t(width));
   stream().wait();
   return logits_;
+}
+
+// Where the host computes or weights are copied, these take far longer than kernels to load.
+void CudaBatchExecutor::warm_up() {
+  BatchExecutor::warm_up();
+  if (is_gpu_alone()) warm_up_prompts(*this);
 }
 
 // Queues the copies of the GPU's part of the blocks, while the host copies its own.
