@@ -49,6 +49,40 @@ TEST_CASE("Graphs of a batch give the bits of its kernels one by one", "[cuda][g
     }
 }
 
+TEST_CASE("Graphs of a batch are right where contexts outgrow the tables of those before",
+          "[cuda][gpu][batch]") {
+  // So many rows that a context of 512 tokens has as few splits as one of 1,024: but for the
+  // distance between tables, the steps' kernels are alike.
+  constexpr int kRows = 72, kPrefix = 480, kBlock = 32;
+  const TinyModel tiny = model_of({.mix = "Q4_K_M", .layers = 2});
+  const auto prefix = prompt_of(kPrefix, 500);
+  const auto decoded = [&](bool graphs) {
+    ExecutorOptions options;
+    options.graphs = graphs;
+    const auto executor = batch_on_gpu(tiny, options, {.blocks = 256, .step_sequences = kRows});
+    std::vector<Known> all(kRows);
+    for (int s = 0; s < kRows; ++s) {
+      Known& own = all[std::size_t(s)];
+      own.tokens = prefix;
+      for (int t = 0; t < 40; ++t) own.tokens.push_back((7 * s + 3 * t + 1) % 500);
+      for (int b = 0; b < kPrefix / kBlock; ++b) own.blocks.push_back(b);
+      own.blocks.insert(own.blocks.end(), {100 + s, 100 + kRows + s});
+      if (s > 0) own.cached = kPrefix;  // the first one's
+      const SequenceStep prompt = own.next(kPrefix + 30 - own.cached);
+      static_cast<void>(executor->logits({&prompt, 1}));
+    }
+    std::vector<float> logits;
+    for (int step = 0; step < 6; ++step) {  // tokens 510 to 515
+      std::vector<SequenceStep> steps;
+      for (Known& s : all) steps.push_back(s.next(1));
+      const auto rows = executor->logits(steps);
+      logits.insert(logits.end(), rows.begin(), rows.end());
+    }
+    return logits;
+  };
+  CHECK(decoded(true) == decoded(false));
+}
+
 TEST_CASE("No bit of a sequence depends on its neighbours", "[cuda][gpu][batch]") {
   for (const char* mix : {"Q4_K_M", "F16"})
     for (const int experts : {0, 8})

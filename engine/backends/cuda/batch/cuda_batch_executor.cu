@@ -136,9 +136,10 @@ class CudaBatchExecutor : public BatchExecutor {
   DeviceMemory host() const override { return host_memory(state_->ram); }
 
  private:
-  // Values on which a step's kernels depend, other than data on the GPU.
+  // Values on which a step's kernels depend, other than data on the GPU. Contexts of different
+  // lengths may have as many splits, but tables at other distances.
   struct GraphKey {
-    int rows = 0, splits = 0;
+    int rows = 0, splits = 0, table = 0;
     bool draw = false;
     auto operator<=>(const GraphKey&) const = default;
   };
@@ -259,7 +260,7 @@ void CudaBatchExecutor::queue_all(const SequenceRows& rows, bool draw, StageList
 }
 
 void CudaBatchExecutor::launch(const SequenceRows& rows, bool draw) {
-  const GraphKey key{rows.rows, rows.splits.count, draw};
+  const GraphKey key{rows.rows, rows.splits.count, rows.cache.list_stride, draw};
   auto at = graphs_.find(key);
   if (at == graphs_.end())
     at = graphs_.try_emplace(key, stream(), [&] { queue_all(rows, draw, nullptr); }).first;
