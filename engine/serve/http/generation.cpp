@@ -26,10 +26,12 @@ std::string Generation::add(std::span<const std::int32_t> ids, Clock::time_point
   if (ids.empty() || answer_.stopped()) return {};
   const Seconds since{std::chrono::duration<double>(when - last_).count()};
   last_ = when;
-  if (!std::exchange(has_token_, true))
-    metrics.first_token.add(since);
-  else
-    metrics.next_token.add({since.value / double(ids.size())}, ids.size());
+  // Tokens that come together share the time since the one before; those with the first one follow
+  // it at once.
+  const bool is_first = !std::exchange(has_token_, true);
+  if (is_first) metrics.first_token.add(since);
+  const std::size_t next = ids.size() - std::size_t(is_first);
+  if (next > 0) metrics.next_token.add({is_first ? 0 : since.value / double(next)}, next);
   AnswerPart part;
   for (const std::int32_t id : ids) {
     AnswerPart more = answer_.push(id);

@@ -281,11 +281,10 @@ TEST_CASE("Metrics count requests, tokens and times", "[serve]") {
        {"rigcast_requests_total{outcome=\"completed\"} 1\n", "rigcast_prompt_tokens_total 3\n",
         "rigcast_output_tokens_total 5\n", "rigcast_time_to_first_token_seconds_count 1\n",
         "rigcast_inter_token_seconds_count 4\n",
-        "rigcast_inter_token_seconds_bucket{le=\"0.001\"} 0\n",
         "rigcast_inter_token_seconds_bucket{le=\"+Inf\"} 4\n", "rigcast_http_connections 1\n",
         "rigcast_http_responses_total{code=\"200\"} 1\n",
         "# TYPE rigcast_inter_token_seconds histogram\n"})
-    CHECK(r.body.find(line) != r.body.npos);
+    CHECK_THAT(r.body, Catch::Contains(line));
 }
 
 TEST_CASE("A stop ends answers with an error, and all connections, within two seconds", "[serve]") {
