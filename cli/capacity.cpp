@@ -113,12 +113,6 @@ int capacities(const Options& o, const TomlDocument& document, const Catalogue& 
   return capacities_of({*std::move(rigs), what, *prices}, o.output, catalogue);
 }
 
-// Empty: rigcast knows no command for it.
-std::string paged_text(const Scenario& s) {
-  const bool is_known = s.runtime.id == "vllm" || s.runtime.id == "sglang";
-  return is_known ? planner::shell_text(planner::paged_command(s)) : "";
-}
-
 int capacity_verb(const Options& o, const Catalogue& catalogue) {
   if (const auto error = check_outputs({o.output.file})) return fail(*error);
   const auto document = o.flags.document();
@@ -158,10 +152,7 @@ int capacity_verb(const Options& o, const Catalogue& catalogue) {
   if (!o.no_advice) progress.show("changes");
   if (!o.no_advice)
     report.changes = simulate_changes(*document, catalogue, *scenario, report.capacity.most);
-  report.command =
-      scenario->runtime.rules == RuntimeRules::kPagedServer
-          ? paged_text(*scenario)
-          : planner::shell_text(planner::llama_server_command(*scenario, simulation->placement()));
+  report.command = planner::shell_text(planner::server_command(*scenario, simulation->placement()));
   std::string text;
   switch (o.output.format) {
     case Format::kJson: text = to_json(report); break;

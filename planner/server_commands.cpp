@@ -126,4 +126,10 @@ Words paged_command(const Scenario& s) {
   return s.runtime.id == "sglang" ? sglang_command(s) : vllm_command(s);
 }
 
+Words server_command(const Scenario& s, const Placement& placement) {
+  if (s.runtime.id == "vllm" || s.runtime.id == "sglang") return paged_command(s);
+  if (!is_llama_cpp(s.runtime, s.kv.policy)) return {};
+  return llama_server_command(s, placement);
+}
+
 }  // namespace rigcast::planner

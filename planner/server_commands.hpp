@@ -1,5 +1,6 @@
 #pragma once
-// Command lines of servers that keep KV in a pool of blocks: vLLM and SGLang.
+// Command lines of servers: of those that keep KV in a pool of blocks, vLLM and SGLang, and of the
+// one that a scenario forecasts.
 
 #include <optional>
 #include <string>
@@ -16,5 +17,7 @@ std::optional<Error> check_paged(const Scenario& scenario, const std::string& pr
 /// The program's command with the scenario's limits. Requires that its runtime is one of the two,
 /// and that its cache is in a pool of blocks.
 Words paged_command(const Scenario& scenario);
+/// The command of the server that is forecast; empty: rigcast knows none for this runtime.
+Words server_command(const Scenario& scenario, const Placement& placement);
 
 }  // namespace rigcast::planner

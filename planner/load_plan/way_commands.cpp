@@ -12,12 +12,6 @@ namespace {
 
 bool is_paged(const Scenario& s) { return s.runtime.id == "vllm" || s.runtime.id == "sglang"; }
 
-Words server_command(const Scenario& s) {
-  if (is_paged(s)) return paged_command(s);
-  if (!is_llama_cpp(s.runtime, s.kv.policy)) return {};
-  return llama_server_command(s, resolve_placement(s));
-}
-
 // vllm/entrypoints/openai/cli_args.py, sglang/srt/server_args.py, llama.cpp's
 // tools/server/README.md.
 int default_port(const Scenario& s) {
@@ -41,7 +35,7 @@ std::string sees_gpu(const Scenario& s, int gpu) {
 
 std::vector<std::string> commands_of(const ServedWay& way) {
   const Scenario& s = *way.scenario;
-  const Words one = server_command(s);
+  const Words one = server_command(s, resolve_placement(s));
   if (one.empty()) return {};
   if (way.servers == 1) return {shell_text(one)};
   std::vector<std::string> out;

@@ -80,8 +80,10 @@ std::string restore_text(const RestoreFigures& r) {
   std::string text;
   if (r.from_ram) text += fmt::format("from RAM at {}, ", rigcast::text(*r.from_ram));
   if (r.from_disk) text += fmt::format("from disk at {}, ", rigcast::text(*r.from_disk));
-  return text + fmt::format("prompts at {}; {} found tokens computed anew, which is faster",
-                            rate_text(r.prompt_tokens_per_s), text_count(r.computed_anew));
+  text += fmt::format("prompts are computed at {}", rate_text(r.prompt_tokens_per_s));
+  if (r.computed_anew == 0) return text + ": all that was found came back";
+  return text + fmt::format(": {} tokens that were found are computed anew, which is faster",
+                            text_count(r.computed_anew));
 }
 
 }  // namespace
