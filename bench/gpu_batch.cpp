@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "bench/engine/model_arguments.hpp"
 #include "core/base/quantile.hpp"
-#include "core/catalogue/catalogue.hpp"
 #include "engine/backends/cuda/make_cuda_executor.hpp"
 #include "engine/run/request.hpp"
 #include "probe/gpu.hpp"
@@ -81,30 +81,23 @@ StepTime timed(BatchExecutor& executor, std::vector<Sequence>& sequences) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const char* data = std::getenv("RIGCAST_DATA");  // for a build that was moved to another machine
-  const Catalogue catalogue{data ? data : RIGCAST_SOURCE_DIR};
-  const std::string name = argc > 1 ? argv[1] : "llama-3.1-8b";
-  const auto spec = catalogue.model(name);
-  const auto mix = QuantMix::from_name(argc > 2 ? argv[2] : "Q4_K_M");
-  if (!spec || !mix) {
-    fmt::print("{}\n", (!spec ? spec.error() : mix.error()).text());
-    return 2;
-  }
+  const auto model = bench::model_of_arguments(argc, argv);
+  if (!model) return 2;
   const TokenCount cached = argc > 3 ? std::atoll(argv[3]) : 512;
-  const auto table = make_tensor_table(*spec, *mix);
   const probe::Gpus gpus = probe::measure_gpus([](const std::string&) {});
-  if (gpus.found.empty() || !table) {
-    fmt::print("{}\n", gpus.found.empty() ? "no GPU: " + gpus.none : table.error().text());
+  if (gpus.found.empty()) {
+    fmt::print("no GPU: {}\n", gpus.none);
     return 1;
   }
   const double memory = gpus.found.front().vram_read.median;
-  auto executor = make_synthetic_cuda_batch_executor(*spec, *table, 1, {}, {.step_sequences = 256});
+  auto executor = make_synthetic_cuda_batch_executor(model->spec, model->tensors, 1, {},
+                                                     {.step_sequences = 256});
   if (!executor) {
     fmt::print("{}\n", executor.error().text());
     return 1;
   }
   fmt::print("{}, memory reads {:.0f} GB/s; {}, {} cached tokens each\n\n", gpus.found.front().name,
-             memory / 1e9, name, cached);
+             memory / 1e9, model->name, cached);
   fmt::print("{:>9}{:>12}{:>12}{:>10}{:>10}\n", "sequences", "tok/s", "ms/step", "floor ms",
              "of floor");
   std::vector<int> counts(std::begin(kSequences), std::end(kSequences));

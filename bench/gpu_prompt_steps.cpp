@@ -11,8 +11,8 @@
 #include <optional>
 #include <vector>
 
+#include "bench/engine/model_arguments.hpp"
 #include "core/base/quantile.hpp"
-#include "core/catalogue/catalogue.hpp"
 #include "engine/backends/cuda/make_cuda_executor.hpp"
 #include "engine/run/request.hpp"
 
@@ -92,8 +92,8 @@ std::optional<std::vector<double>> times_alone(const ModelSpec& spec, const Tens
   return out;
 }
 
-void print_header(const std::string& name, const QuantMix& mix) {
-  fmt::print("{} {}, ms\n\n{:>7}{:>9}", name, mix.name(), "tokens", "alone");
+void print_header(const bench::BenchModel& model) {
+  fmt::print("{} {}, ms\n\n{:>7}{:>9}", model.name, model.mix.name(), "tokens", "alone");
   for (const int count : kBeside) fmt::print("{:>16}", fmt::format("beside {}", count));
   fmt::print("\n{:>16}", "");
   for (std::size_t i = 0; i < std::size(kBeside); ++i) fmt::print("{:>8}{:>8}", "first", "later");
@@ -121,28 +121,17 @@ std::vector<TokenCount> lengths_of(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const char* data = std::getenv("RIGCAST_DATA");  // for a build that was moved to another machine
-  const Catalogue catalogue{data ? data : RIGCAST_SOURCE_DIR};
-  const std::string name = argc > 1 ? argv[1] : "llama-3.1-8b";
-  const auto spec = catalogue.model(name);
-  const auto mix = QuantMix::from_name(argc > 2 ? argv[2] : "Q4_K_M");
-  if (!spec || !mix) {
-    fmt::print("{}\n", (!spec ? spec.error() : mix.error()).text());
-    return 2;
-  }
-  const auto table = make_tensor_table(*spec, *mix);
-  if (!table) {
-    fmt::print("{}\n", table.error().text());
-    return 2;
-  }
+  const auto model = bench::model_of_arguments(argc, argv);
+  if (!model) return 2;
   const std::vector<TokenCount> lengths = lengths_of(argc, argv);
-  const auto alone = times_alone(*spec, *table, lengths);
+  const auto alone = times_alone(model->spec, model->tensors, lengths);
   if (!alone) return 1;
-  auto executor = make_synthetic_cuda_batch_executor(*spec, *table, 1, {}, {.step_sequences = 256});
+  auto executor = make_synthetic_cuda_batch_executor(model->spec, model->tensors, 1, {},
+                                                     {.step_sequences = 256});
   if (!executor) {
     fmt::print("{}\n", executor.error().text());
     return 1;
   }
-  print_header(name, *mix);
+  print_header(*model);
   for (std::size_t i = 0; i < lengths.size(); ++i) print_row(**executor, lengths[i], (*alone)[i]);
 }
