@@ -60,7 +60,9 @@ struct DiskWatch final : engine::ServingObserver {
 Result<SchedulerPolicy> take_kv_disk(TomlDocument& document) {
   SchedulerPolicy policy;
   policy.restore = KvRestore::kAuto;
-  read_kv_disk(document.root().table("scheduler"), policy);
+  const TomlTable scheduler = document.root().table("scheduler");
+  read_kv_disk(scheduler, policy);
+  refuse_idle_restore(scheduler, policy);
   if (auto error = document.error()) return *error;
   for (const char* key : {"scheduler.kv_disk", "scheduler.kv_restore"}) document.erase(key);
   if (document.root().table("scheduler").keys().empty()) document.erase("scheduler");

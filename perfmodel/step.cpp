@@ -18,7 +18,13 @@ class StepBuilder {
  public:
   StepBuilder(const StepContext& s, const Placement& p, const MemoryPlan& m, const Batch& batch,
               Phase phase)
-      : s_(s), rules_(runtime_model(s.runtime)), p_(p), memory_(m), batch_(batch), phase_(phase) {}
+      : s_(s),
+        rules_(runtime_model(s.runtime)),
+        p_(p),
+        memory_(m),
+        batch_(batch),
+        phase_(phase),
+        in_graph_(decode() && batch.sequences.size() > 1 && rules_.records_batches(s, p)) {}
 
   /// The reference is valid until the next call.
   const std::vector<StepOp>& layer(int l) {
@@ -52,6 +58,7 @@ class StepBuilder {
     op.traffic = t;
     op.tokens = rows;
     op.launches = Launches::kHead;
+    op.in_graph = in_graph_;
     op.cost = operation_cost(s_, op);
     add_fetch(op, spill_fetch(spilled));
     return op;
@@ -73,6 +80,7 @@ class StepBuilder {
     op.traffic = t;
     op.tokens = batch_.tokens();
     op.launches = launches;
+    op.in_graph = in_graph_;
     op.cost = operation_cost(s_, op);
     ops_.push_back(std::move(op));
     return ops_.back();
@@ -279,6 +287,7 @@ class StepBuilder {
   const MemoryPlan& memory_;
   const Batch& batch_;
   const Phase phase_;
+  const bool in_graph_;
   std::vector<StepOp> ops_;
 };
 
@@ -329,10 +338,12 @@ void add_handoffs(const StepContext& s, TokenCount tokens, std::vector<StepOp>& 
 
 }  // namespace
 
-// Logits that the host computes beside a GPU are copied, and one thread searches them.
+// Logits that the host computes beside a GPU are copied, and one thread searches them. A GPU
+// searches those of all rows at once.
 Seconds sample_time(const StepContext& s, DeviceIndex head, TokenCount rows) {
   const auto& decode = s.runtime.decode;
   const bool beside = head == kHost && !s.rig.gpus.empty() && !s.rig.unified();
+  if (head != kHost && runtime_model(s.runtime).samples_on_gpu()) return decode.sample.value;
   const Seconds one = decode.sample.value +
                       (beside ? decode.host_logit.value : Seconds{}) * double(s.model.vocabulary);
   return one * double(rows);

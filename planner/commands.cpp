@@ -18,8 +18,6 @@ std::string file_name(const std::optional<std::filesystem::path>& file, const Mo
   return file ? file->string() : fmt::format("{}-{}.gguf", model.file_stem(), quant);
 }
 
-std::string model_file(const Scenario& s) { return file_name(s.model_file, s.model, s.quant); }
-
 std::string split_text(const std::vector<double>& shares, char between) {
   std::string out;
   for (const double share : shares)
@@ -61,7 +59,7 @@ void add_common(const Scenario& s, const Placement& p, Program program, Words& w
   const auto add = [&](const char* flag, std::string value) {
     words.insert(words.end(), {flag, std::move(value)});
   };
-  add("-m", model_file(s));
+  add("-m", gguf_file_of(s));
   if (s.rig.gpus.empty()) {
     add("-ngl", "0");
   } else {
@@ -166,6 +164,8 @@ void add_companions(const Scenario& s, Words& words) {
 }
 
 }  // namespace
+
+std::string gguf_file_of(const Scenario& s) { return file_name(s.model_file, s.model, s.quant); }
 
 bool is_llama_cpp(const RuntimeProfile& runtime, KvPolicy policy) {
   const bool is_theirs =
@@ -280,7 +280,7 @@ std::string ollama_modelfile(const Scenario& s, const Placement& p) {
   // Each further request has a cache of its own.
   const std::size_t slots = s.load && s.scheduler ? s.scheduler->sequences : 1;
   out += fmt::format("# OLLAMA_NUM_PARALLEL={}\n", slots);
-  const std::string file = model_file(s);
+  const std::string file = gguf_file_of(s);
   out += fmt::format("FROM {}{}\n", file.find('/') == std::string::npos ? "./" : "", file);
   out += fmt::format("PARAMETER num_ctx {}\n", s.workload.context);
   out += fmt::format("PARAMETER num_batch {}\n", s.settings.ubatch);

@@ -24,6 +24,9 @@ inline constexpr std::string_view kFfnFlagNote =
 /// Words of a command line, the program first.
 using Words = std::vector<std::string>;
 
+/// The scenario's file of weights, or a likely name for it: "Llama-3.1-8B-Q4_K_M.gguf".
+std::string gguf_file_of(const Scenario& scenario);
+
 /// The command of llama-server with the scenario's placement and settings. Its cache of evicted
 /// prompts is limited (-cram, MiB) where less RAM is left than it may take by default.
 Words llama_server_command(const Scenario& scenario, const Placement& placement);

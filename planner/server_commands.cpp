@@ -99,6 +99,34 @@ Words sglang_command(const Scenario& s) {
   return std::move(c).words();
 }
 
+// True if the engine's server can be told all of a scheduler's rules.
+bool serves_rules(const Scenario& s) {
+  const SchedulerPolicy& p = *s.scheduler;
+  return p.ram_cache <= 0_B && p.prefix_cache && p.step_tokens == s.settings.ubatch;
+}
+
+Words rigcast_command(const Scenario& s, const Placement& placement) {
+  const SchedulerPolicy& policy = *s.scheduler;
+  const bool on_gpu = !s.rig.gpus.empty() && placement.gpu_layers > 0;
+  Command c({"rigcast", "serve", "--weights", gguf_file_of(s)});
+  c.add("--device", on_gpu ? "cuda" : "cpu");
+  if (on_gpu) c.add("--gpu-layers", placement.gpu_layers);
+  if (placement.cpu_moe_layers > 0) c.add("--cpu-moe", placement.cpu_moe_layers);
+  if (s.placement.cpu_ffn_layers > 0) c.add("--cpu-ffn", s.placement.cpu_ffn_layers);
+  if (s.kv.policy != KvPolicy::kVram) c.add("--kv", std::string(name(s.kv.policy)));
+  if (s.kv.types.k != QuantFormat::kF16)
+    c.add("--kv-type", std::string(kv_type_name(s.kv.types.k)));
+  c.add("--context", s.workload.context);
+  c.add("--parallel", std::int64_t(policy.sequences));
+  c.add("--kv-tokens", stated_pool_tokens(policy, s.workload.context));
+  if (policy.disk_cache > 0_B) {
+    c.add("--kv-disk", fmt::format("{}:{:g}GiB", policy.disk_folder, policy.disk_cache / 1_GiB));
+    if (policy.restore != KvRestore::kAuto)
+      c.add("--kv-restore", std::string(name(policy.restore)));
+  }
+  return std::move(c).words();
+}
+
 }  // namespace
 
 std::optional<Error> check_paged(const Scenario& s, const std::string& program) {
@@ -128,6 +156,8 @@ Words paged_command(const Scenario& s) {
 
 Words server_command(const Scenario& s, const Placement& placement) {
   if (s.runtime.id == "vllm" || s.runtime.id == "sglang") return paged_command(s);
+  if (s.runtime.rules == RuntimeRules::kRigcast && s.scheduler)
+    return serves_rules(s) ? rigcast_command(s, placement) : Words{};
   if (!is_llama_cpp(s.runtime, s.kv.policy)) return {};
   return llama_server_command(s, placement);
 }

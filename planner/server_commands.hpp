@@ -17,7 +17,8 @@ std::optional<Error> check_paged(const Scenario& scenario, const std::string& pr
 /// The program's command with the scenario's limits. Requires that its runtime is one of the two,
 /// and that its cache is in a pool of blocks.
 Words paged_command(const Scenario& scenario);
-/// The command of the server that is forecast; empty: rigcast knows none for this runtime.
+/// The command of the server that is forecast; empty: rigcast knows none for this runtime, or its
+/// server has no flag for one of the scheduler's rules.
 Words server_command(const Scenario& scenario, const Placement& placement);
 
 }  // namespace rigcast::planner

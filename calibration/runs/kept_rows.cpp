@@ -14,6 +14,8 @@ namespace rigcast::calibration {
 namespace {
 
 constexpr std::string_view kSpeeds[] = {"decode.tokens_per_s", "prefill_tokens_per_s"};
+// Of a load: how long a step of answers takes, and one of prompts beside them.
+constexpr std::string_view kOfLoad[] = {"serving.tpot_s.p50", "serving.ttft_s.p50"};
 constexpr std::string_view kOfCpu[] = {"activities.prefill.attention", "activities.prefill.ffn",
                                        "activities.decode.attention", "activities.decode.ffn",
                                        "activities.decode.head"};
@@ -26,11 +28,15 @@ bool is_speed(std::string_view metric) {
   return std::ranges::find(kSpeeds, metric) != std::ranges::end(kSpeeds);
 }
 
+bool is_of_load(std::string_view metric) {
+  return std::ranges::find(kOfLoad, metric) != std::ranges::end(kOfLoad);
+}
+
 bool is_fitted(std::string_view metric, bool on_gpu) {
   const auto is_in = [&](const auto& list) {
     return std::ranges::find(list, metric) != std::ranges::end(list);
   };
-  return is_speed(metric) || (on_gpu ? is_in(kOfGpu) : is_in(kOfCpu));
+  return is_speed(metric) || is_of_load(metric) || (on_gpu ? is_in(kOfGpu) : is_in(kOfCpu));
 }
 
 // True if a run tells something about the GPU: not if the host's memory or cores take part; but a
@@ -60,7 +66,8 @@ void KeptRows::add(validation::MeasuredRun run) {
   Run kept{std::move(run), {}, rows_.size()};
   for (const ValidationRow* row : own) {
     const double share = row->measured / phase_s.at(phase_of(row->metric));
-    rows_.push_back({row->id, row->metric, is_speed(row->metric) ? 1.0 : std::sqrt(share)});
+    const bool is_activity = !is_speed(row->metric) && !is_of_load(row->metric);
+    rows_.push_back({row->id, row->metric, is_activity ? std::sqrt(share) : 1.0});
     kept.metrics.push_back(row->metric);
   }
   configurations_.push_back(own.front()->what);

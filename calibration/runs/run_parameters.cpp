@@ -51,6 +51,7 @@ void add_cpu(Builder& build, const Profile& profile) {
   add("read", 0.95, 1.0, &Cpu::read);
   add("unoverlapped_share", 0.001, 1, &Cpu::unoverlapped_share);
   add("one_token", 0.01, 4, &Cpu::one_token);
+  add("further_token", 0.001, 1, &Cpu::further_token);
   add("cache", 0.01, 4, &Cpu::cache);
   add("cache_element", 0.01, 100, &Cpu::cache_element);
   add("cache_element_quant", 0.01, 100, &Cpu::cache_element_quant);
@@ -121,6 +122,7 @@ void add_blocks(Builder& build) {
   using Blocks = BlockEfficiency;
   add("token_idle", 0.01, 1, &Blocks::token_idle);
   add("launch", 0.5, 20, &Blocks::launch);
+  add("graph_launch", 0.1, 20, &Blocks::graph_launch);
   add("tile_start", 0.1e-6, 100e-6, &Blocks::tile_start, "us");
   add("vector_bytes", 0.1, 100, &Blocks::vector_bytes);
   add("attention_key", 0.1e-9, 1000e-9, &Blocks::attention_key, "ns");

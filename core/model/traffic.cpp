@@ -88,6 +88,8 @@ OpTraffic& OpTraffic::operator+=(const OpTraffic& other) {
   vector_elements += other.vector_elements;
   matmul_flops += other.matmul_flops;
   attention_flops += other.attention_flops;
+  single_flops += other.single_flops;
+  single_tokens += other.single_tokens;
   causal_flops += other.causal_flops;
   cell_flops += other.cell_flops;
   flops_of_score = std::max(flops_of_score, other.flops_of_score);
@@ -154,7 +156,12 @@ OpTraffic cache_traffic(const ModelSpec& model, int layer, const Batch& batch, K
         t.kv_write_bytes += double(s.tokens) * kv_bytes_per_token(model, owner, types);
       const double of_cell = model.heads * t.flops_of_score * double(s.tokens);
       const TokenCount cells = cells_of_cache(model, layer, s, batch);
-      t.attention_flops += of_cell * mean_attended(model, layer, s);
+      const double flops = of_cell * mean_attended(model, layer, s);
+      t.attention_flops += flops;
+      if (s.tokens == 1) {
+        t.single_flops += flops;
+        t.single_tokens += 1;
+      }
       t.causal_flops += of_cell * mean_causal(s, cells);
       t.cell_flops += of_cell * double(cells);
     }

@@ -24,6 +24,8 @@ struct OpTraffic {
   double vector_elements = 0;   // of what matrices take and give, all tokens
   double matmul_flops = 0;
   double attention_flops = 0;  // over the cells that each token attends to
+  double single_flops = 0;     // of these, of sequences with one new token
+  double single_tokens = 0;    // number of such sequences
   // Of kernels that compute cells which the mask hides: those up to each token, before its window
   // too; and every cell of the cache.
   double causal_flops = 0, cell_flops = 0;

@@ -21,6 +21,9 @@ struct CpuEfficiency {
   Sourced<double> speed;            // scales the cores' rate
   Sourced<double> half_rate_batch;  // tokens that share a weight when a batch runs at half its rate
   Sourced<double> one_token;        // scales that rate when a weight meets one token
+  // Up to 8 tokens that share a weight: the work for each further one, relative to the first, for
+  // which it is unpacked. Absent: 1.
+  std::optional<Sourced<double>> further_token;
   Sourced<double> unoverlapped_share;  // share of min(read, compute) that is not overlapped, one
                                        // token
   Sourced<double> experts;             // scales both rates for the experts of a MoE layer

@@ -111,6 +111,7 @@ struct BlockEfficiency {
   Sourced<double> token_rows;    // rows of one token's products that a unit computes at once
   Sourced<double> token_idle;    // share of idle units' time in which they would have read
   Sourced<double> launch;        // factor on the launch overhead, for a batch
+  Sourced<double> graph_launch;  // the same in a recorded graph of a batch
   Sourced<double> vector_bytes;  // bytes moved between a batch's products, per element of
                                  // activations
   Sourced<double> attention_rows;  // rows (tokens x query heads of a group) in a block of attention

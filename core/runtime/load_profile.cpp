@@ -297,6 +297,7 @@ std::optional<BlockEfficiency> read_blocks(const TomlTable& t) {
   b.token_rows = t.number_figure("token_rows", 1, 4096);
   b.token_idle = t.number_figure("token_idle", 0, 1);
   b.launch = t.number_figure("launch", 0.1, kMaxScale);
+  b.graph_launch = t.find_number_figure("graph_launch", 0.1, kMaxScale).value_or(b.launch);
   b.vector_bytes = t.number_figure("vector_bytes", 0, 1000);
   b.attention_rows = t.number_figure("attention_rows", 1, 65536);
   b.attention_key = duration(t, "attention_key");
@@ -326,6 +327,7 @@ CpuEfficiency read_cpu_efficiency(const TomlTable& t) {
   c.read_per_thread = t.figure<BytesPerSecond>("read_per_thread", 10_MBps, BytesPerSecond{1e12});
   c.speed = t.find_number_figure("speed", 0.01, kMaxScale).value_or(unit_scale());
   c.one_token = t.number_figure("one_token", 0.01, kMaxScale);
+  c.further_token = t.find_number_figure("further_token", 0.001, 1);
   c.unoverlapped_share = t.number_figure("unoverlapped_share", 0, 1);
   c.experts = t.number_figure("experts", 0.01, kMaxScale);
   c.expert_start = t.find_figure<Seconds>("expert_start", Seconds{0}, Seconds{1e-2})

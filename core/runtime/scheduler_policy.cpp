@@ -45,6 +45,12 @@ void read_kv_disk(const TomlTable& t, SchedulerPolicy& p) {
              "leave out scheduler.prefix_cache");
 }
 
+void refuse_idle_restore(const TomlTable& t, const SchedulerPolicy& p) {
+  if (t.has("kv_restore") && p.disk_cache <= 0_B && p.ram_cache <= 0_B)
+    t.refuse("kv_restore", "nothing is kept outside of the pool, so that nothing comes back",
+             "--kv-disk DIR keeps it, or leave this out");
+}
+
 SchedulerPolicy read_scheduler(const TomlTable& t, const SchedulerPolicy& defaults) {
   constexpr std::int64_t kMaxTokens = 1 << 24;
   SchedulerPolicy p = defaults;

@@ -112,5 +112,7 @@ SchedulerPolicy read_scheduler(const TomlTable& table, const SchedulerPolicy& de
 
 /// `kv_disk` and `kv_restore` of such a table.
 void read_kv_disk(const TomlTable& table, SchedulerPolicy& policy);
+/// Refuses `kv_restore` of a server that keeps KV neither in RAM nor on disk.
+void refuse_idle_restore(const TomlTable& table, const SchedulerPolicy& policy);
 
 }  // namespace rigcast

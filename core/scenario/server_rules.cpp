@@ -111,7 +111,10 @@ std::optional<SchedulerPolicy> read_server_rules(const TomlTable& root,
   }
   const TomlTable t = root.table("scheduler");
   SchedulerPolicy policy = read_scheduler(t, defaults);
-  if (runtime.rules != RuntimeRules::kRigcast) refuse_disk_of_others(t, runtime);
+  if (runtime.rules != RuntimeRules::kRigcast)
+    refuse_disk_of_others(t, runtime);
+  else
+    refuse_idle_restore(t, policy);
   if (policy.pool == PoolRule::kStaticShare && !t.has("memory_share"))
     policy.memory_share = static_share(server, rig, policy.step_tokens);
   if ((policy.layout == KvLayout::kSlots) != slots)

@@ -270,7 +270,15 @@ Seconds one_by_one(const StepContext& s, const OpTraffic& t, double cores) {
   return Seconds{flops / (e.one_token.value * experts * kernel_rate_of_core(s, 1) * cores)};
 }
 
-// Compute time of one token, or of a batch.
+// The work of a few tokens' products relative to that of each token alone: a weight is unpacked
+// once for all that share it.
+double shared_work(const StepContext& s, const OpTraffic& t) {
+  const auto& further = s.runtime.cpu.further_token;
+  const double sharing = std::max(1.0, t.tokens_per_weight);
+  return further ? (1.0 + (sharing - 1.0) * further->value) / sharing : 1.0;
+}
+
+// Compute time of one token, of a few, or of a batch.
 CpuWork cpu_compute(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
   const CpuEfficiency& e = s.runtime.cpu;
   const double share = int8_share(e, s.rig.cpu.simd);
@@ -291,7 +299,7 @@ CpuWork cpu_compute(const StepContext& s, const OpTraffic& t, TokenCount tokens)
            speed_of_layout(s, {format, t.routed});
   });
   if (tokens <= kMatVecTokens)
-    matmul /= e.one_token.value;
+    matmul *= shared_work(s, t) / e.one_token.value;
   else
     matmul *= 1.0 + e.half_rate_batch.value * beside / std::max(t.tokens_per_weight, 1.0);
   if (t.routed) matmul /= e.experts.value;

@@ -96,14 +96,15 @@ MatmulSplit split_matmul(const StepContext& s, const GpuPart& gpu, const OpTraff
   return m;
 }
 
-// Time in which one token's query heads multiply with the cache. Memory reads hide little of it.
-Seconds cache_products(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
+// Time in which the query heads of one token of each sequence multiply with the cache, `flops` in
+// all. Memory reads hide little of it.
+Seconds cache_products(const StepContext& s, const GpuPart& gpu, double flops) {
   const auto& decode = s.runtime.decode;
   const bool quantized = info(s.kv.types.k).block_elements > 1;
   const double cycles = (quantized ? decode.kv_cycles_quant : decode.kv_cycles).value *
                         before_changes(s, gpu, ChangedFigure::kKvCycles);
-  const Seconds products{t.attention_flops / 4.0 * cycles / unit_rate(gpu).value};
-  const bool starts = quantized && s.runtime.blocks && t.attention_flops > 0;
+  const Seconds products{flops / 4.0 * cycles / unit_rate(gpu).value};
+  const bool starts = quantized && s.runtime.blocks && flops > 0;
   return products + (starts ? s.runtime.blocks->quantized_start.value : Seconds{});
 }
 
@@ -185,7 +186,7 @@ double multiplied_columns(double tokens, double most) {
 // kernel per matrix writes quantized weights out as FP16, and the product reads them while it
 // computes. Both pass through VRAM.
 Seconds block_matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
-                          TokenCount tokens) {
+                          TokenCount tokens, bool in_graph) {
   const GpuEfficiency& e = s.runtime.gpu_efficiency(gpu);
   const BatchEfficiency& batch = s.runtime.batch;
   const BlockEfficiency& blocks = *s.runtime.blocks;
@@ -203,7 +204,7 @@ Seconds block_matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraf
     const Bytes fp16{2.0 * split.elements};
     const double share = split.elements > 0 ? 1.0 - split.floats : 0.0;
     const Seconds launches =
-        launch_overhead(s, gpu, tokens) * (share > 0 ? double(t.matrices) : 0.0);
+        launch_overhead(s, gpu, tokens, in_graph) * (share > 0 ? double(t.matrices) : 0.0);
     return of_floats + (Bytes{split.quant_bytes} + fp16) / passing + multiply(fp16, share) +
            launches;
   }
@@ -406,9 +407,9 @@ bool takes_the_faster(const StepContext& s, const GpuPart& gpu, const OpTraffic&
 
 // Time of large products. Quantized weights are multiplied as INT8 tiles or as FP16, after the
 // weights are written out; float weights as FP16.
-Seconds matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
-                    TokenCount tokens) {
-  if (s.runtime.blocks) return block_matmul_time(s, gpu, t, tokens);
+Seconds matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t, TokenCount tokens,
+                    bool in_graph) {
+  if (s.runtime.blocks) return block_matmul_time(s, gpu, t, tokens, in_graph);
   const MatmulSplit split = split_matmul(s, gpu, t);
   const double floats =
       t.matmul_flops * (split.floats_scaled + split.as_floats) / rate_of_floats(s, gpu, t, tokens);
@@ -476,8 +477,30 @@ Seconds separate_attention_time(const StepContext& s, const GpuPart& gpu, double
                           backend.batch.value)};
 }
 
-// A thread block goes over the keys one after the other. With few blocks this latency bounds a
-// batch's attention, not the products.
+// Attention of prompts by kernels whose thread-block shapes are known. A block goes over the keys
+// one after the other. With few blocks this latency bounds a batch's attention, not the products.
+// `full`: seconds that the products of the whole batch take on busy units. Sequences with a single
+// new token have kernels of their own.
+Seconds block_attention_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
+                             TokenCount tokens, Seconds full) {
+  const double of_prompts = t.attention_flops - t.single_flops;
+  const double prompt_tokens = double(tokens) - t.single_tokens;
+  if (of_prompts <= 0 || prompt_tokens < 1) return {};
+  const BlockEfficiency& blocks = *s.runtime.blocks;
+  const double heads = double(std::max<std::int64_t>(1, s.model.kv_heads));
+  const double rows = prompt_tokens * double(s.model.heads) / heads;
+  const double cut = std::ceil(rows / blocks.attention_rows.value) * heads;
+  const Seconds products =
+      full * (of_prompts / t.attention_flops) / wave_efficiency_of_blocks(cut, units_of(gpu));
+  const bool quantized = info(s.kv.types.k).block_elements > 1;
+  // Keys that the prompts' last token sees: the mean over them, plus half of them.
+  const double dim = double(s.model.head_dim);
+  const double mean = of_prompts / (4.0 * double(s.model.heads) * prompt_tokens) / dim;
+  const double keys = mean + (prompt_tokens - 1) / 2;
+  const Seconds of_key = blocks.attention_key.value + blocks.attention_step.value * dim;
+  return std::max(products, of_key * keys) / (quantized ? blocks.quantized_cache.value : 1.0);
+}
+
 Seconds batch_attention_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
                              TokenCount tokens) {
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
@@ -490,19 +513,7 @@ Seconds batch_attention_time(const StepContext& s, const GpuPart& gpu, const OpT
     products += Seconds{
         flops / t.flops_of_score * s.runtime.batch.score_cycles.value / unit_rate(gpu).value /
         (backend.attention.value * before_changes(s, gpu, ChangedFigure::kAttention))};
-  if (!s.runtime.blocks || t.attention_flops <= 0) return products;
-  const BlockEfficiency& blocks = *s.runtime.blocks;
-  const double heads = double(std::max<std::int64_t>(1, s.model.kv_heads));
-  const double rows = double(tokens) * double(s.model.heads) / heads;
-  const double cut = std::ceil(rows / blocks.attention_rows.value) * heads;
-  products = products / wave_efficiency_of_blocks(cut, units_of(gpu));
-  const bool quantized = info(s.kv.types.k).block_elements > 1;
-  // Keys that the batch's last token sees: the mean over the batch, plus half of the batch.
-  const double dim = double(s.model.head_dim);
-  const double mean = t.attention_flops / (4.0 * double(s.model.heads) * double(tokens)) / dim;
-  const double keys = mean + double(tokens - 1) / 2;
-  const Seconds of_key = blocks.attention_key.value + blocks.attention_step.value * dim;
-  return std::max(products, of_key * keys) / (quantized ? blocks.quantized_cache.value : 1.0);
+  return s.runtime.blocks ? block_attention_time(s, gpu, t, tokens, products) : products;
 }
 
 // The host launches kernels while the GPU still works on earlier ones. Where an interpreter does
@@ -529,7 +540,7 @@ OpCost under_power_limit(const GpuPart& part, OpCost cost) {
 }  // namespace
 
 OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, TokenCount tokens,
-                double kernels) {
+                double kernels, bool in_graph) {
   const GpuPart& part = s.rig.gpus[gpu];
   const GpuEfficiency& e = s.runtime.gpu_efficiency(part);
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
@@ -547,20 +558,21 @@ OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, Token
   if (s.kv.policy == KvPolicy::kStream && s.runtime.decode.returns_kv && !s.rig.unified())
     cost.serial += Bytes{std::max(t.kv_read_bytes, t.kv_write_bytes)} / s.rig.links[gpu].d2h.value;
   const Seconds launches =
-      launch_overhead(s, part, tokens) * (kernels + batch_kernels(s, part, t, tokens));
+      launch_overhead(s, part, tokens, in_graph) * (kernels + batch_kernels(s, part, t, tokens));
   if (!batched) {
     if (const auto& blocks = s.runtime.blocks)
       cost.equivalent_bytes += Bytes{weights} * blocks->token_idle.value *
                                idle_of_one_token(t, {blocks->token_rows.value, 1, units_of(part)});
     const Seconds reading = memory_time(s, Bytes{weights}, DeviceIndex(gpu));
     cost.serial += unoverlapped_time(s, unpack_time(s, part, t), reading) +
-                   cache_products(s, part, t) * kv_scale;
+                   cache_products(s, part, t.attention_flops) * kv_scale;
     cost = under_power_limit(part, cost);
     return corrected(s, with_launches(s, gpu, cost, launches), tokens, DeviceIndex(gpu));
   }
-  if (t.matmul_flops > 0) cost.compute = matmul_time(s, part, t, tokens);
+  if (t.matmul_flops > 0) cost.compute = matmul_time(s, part, t, tokens, in_graph);
   cost.serial += expert_sort_time(s, part, t, tokens);
   cost.compute += batch_attention_time(s, part, t, tokens);
+  if (s.runtime.blocks) cost.serial += cache_products(s, part, t.single_flops);
   if (!flash) cost.serial += score_passes(s, part, t, tokens);
   const auto& blocks = s.runtime.blocks;
   const double vector = blocks ? blocks->vector_bytes.value : s.runtime.batch.vector_bytes.value;

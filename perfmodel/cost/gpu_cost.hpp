@@ -7,8 +7,9 @@
 
 namespace rigcast {
 
-/// For a batch of `tokens`, launched as `kernels` kernels.
+/// For a batch of `tokens`, launched as `kernels` kernels. `in_graph`: in a recorded graph, though
+/// the tokens are several.
 OpCost gpu_cost(const StepContext& context, std::size_t gpu, const OpTraffic& traffic,
-                TokenCount tokens, double kernels);
+                TokenCount tokens, double kernels, bool in_graph = false);
 
 }  // namespace rigcast

@@ -79,10 +79,11 @@ OpTraffic as_on_fullest(const StepContext& s, DeviceIndex device, OpTraffic t, T
 }  // namespace
 
 OpCost operation_cost(const StepContext& s, DeviceIndex device, const OpTraffic& t,
-                      TokenCount tokens, Launches launches) {
+                      TokenCount tokens, Launches launches, bool in_graph) {
   if (device != kHost) {
     const OpTraffic of_fullest = as_on_fullest(s, device, t, tokens);
-    OpCost cost = gpu_cost(s, std::size_t(device), of_fullest, tokens, launches_of(s, launches));
+    OpCost cost =
+        gpu_cost(s, std::size_t(device), of_fullest, tokens, launches_of(s, launches), in_graph);
     if (const auto& shared = s.rig.gpus[std::size_t(device)].shared)
       cost.overhead += exchange_time(s, device, *shared, t, tokens, launches);
     return cost;
@@ -125,7 +126,7 @@ Bytes exchanged_bytes(const StepContext& s, const StepOp& op) {
 }
 
 OpCost operation_cost(const StepContext& s, const StepOp& op) {
-  OpCost cost = operation_cost(s, op.device, op.traffic, op.tokens, op.launches);
+  OpCost cost = operation_cost(s, op.device, op.traffic, op.tokens, op.launches, op.in_graph);
   if (op.dequantizes_cache && s.runtime.blocks)
     cost.overhead += s.runtime.blocks->quantized_start.value;
   return cost;

@@ -36,6 +36,7 @@ struct StepOp {
   OpTraffic traffic;
   TokenCount tokens = 1;
   Launches launches = Launches::kNone;
+  bool in_graph = false;           // launched in a recorded graph, though of several tokens
   bool dequantizes_cache = false;  // cold blocks have another type and are converted before
                                    // attention reads them
   OpCost cost;
@@ -51,9 +52,9 @@ struct StepOp {
   bool prefetches() const { return fetch && fetch->early; }
 };
 
-/// The cost of what one operation moves, for a batch of `tokens`.
+/// The cost of what one operation moves, for a batch of `tokens`. `in_graph`: as StepOp::in_graph.
 OpCost operation_cost(const StepContext& context, DeviceIndex device, const OpTraffic& traffic,
-                      TokenCount tokens, Launches launches);
+                      TokenCount tokens, Launches launches, bool in_graph = false);
 OpCost operation_cost(const StepContext& context, const StepOp& op);
 /// Bytes that GPUs which share the operation exchange for it, in each direction, all of them
 /// together. The time for it is in the operation's overhead.

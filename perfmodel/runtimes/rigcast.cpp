@@ -1,5 +1,7 @@
 #include "perfmodel/runtimes/rigcast.hpp"
 
+#include <algorithm>
+
 #include "perfmodel/runtimes/rigcast_buffers.hpp"
 #include "perfmodel/runtimes/rigcast_kv.hpp"
 
@@ -40,6 +42,15 @@ bool RigcastEngine::loads_cublas(const MemoryContext& s, const Placement& p) con
 }
 
 bool RigcastEngine::copies_host_weights(const StepContext& s) const { return !s.rig.gpus.empty(); }
+
+bool RigcastEngine::records_batches(const StepContext& s, const Placement& p) const {
+  const auto is_on_gpu = [&](const LayerPlacement& at) {
+    return at.decode_on == p.head_on && at.decode_experts_on == p.head_on &&
+           at.decode_cache_on == p.head_on;
+  };
+  return s.kv.policy == KvPolicy::kVram && p.head_on != kHost &&
+         std::ranges::all_of(p.layers, is_on_gpu);
+}
 
 TokenCount RigcastEngine::cold_tokens(const StepContext& s, const MemoryPlan& memory,
                                       const Batch& batch) const {

@@ -91,6 +91,9 @@ class RuntimeModel {
   virtual bool keeps_prompt_cache_on_gpu() const { return false; }
   /// True if the device that has the logits samples the next token, without a copy to the host.
   virtual bool samples_on_gpu() const { return false; }
+  /// True if kernels of a step that decodes one token of each of many sequences are launched as one
+  /// recorded graph.
+  virtual bool records_batches(const StepContext&, const Placement&) const { return false; }
   /// The device that computes the logits of a prompt's last token.
   virtual DeviceIndex prompt_head(const Placement& placement) const { return placement.head; }
   /// Time in which the host looks up the embeddings of a prompt's batch.

@@ -23,6 +23,7 @@ Separated separated(const StepContext& s, const StepOp& op) {
   OpTraffic& products = out.products.traffic;
   products.kv_read_bytes = products.kv_write_bytes = products.kv_copied_bytes = 0;
   products.attention_flops = products.causal_flops = products.cell_flops = 0;
+  products.single_flops = products.single_tokens = 0;
   out.products.cost = operation_cost(s, out.products);
   OpTraffic& cache = out.attention.traffic;
   cache.weight_bytes_by_format = {};

@@ -133,6 +133,18 @@ TEST_CASE("One token meets a weight alone: no batch is too small for it", "[cpu]
   CHECK(seconds(s, 8) == Approx(8 * one));
 }
 
+TEST_CASE("A few tokens that share a weight unpack it once, where that is so", "[cpu]") {
+  Scenario s = of_cpu();
+  const double one = seconds(s, 1);
+  s.runtime.cpu.further_token = Sourced<double>{0.25, SourceKind::kAssumed, {}};
+  CHECK(seconds(s, 1) == Approx(one));
+  CHECK(seconds(s, 5) == Approx(2 * one));
+  const double batch = seconds(s, 9);  // other kernels
+  s.runtime.cpu.further_token->value = 1;
+  CHECK(seconds(s, 5) == Approx(5 * one));
+  CHECK(seconds(s, 9) == batch);
+}
+
 TEST_CASE("A batch takes no longer than its tokens one by one, where that is so", "[cpu]") {
   Scenario s = of_cpu();
   s.runtime.cpu.half_rate_batch.value = 48;  // four times the products' time at 16 tokens

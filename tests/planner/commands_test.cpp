@@ -336,3 +336,27 @@ TEST_CASE("Words are quoted where a shell would take them apart", "[planner]") {
   CHECK(shell_text({"a", "b c", "it's", ""}) == "a 'b c' 'it'\\''s' ''");
   CHECK(shell_text({"x;rm", "$HOME"}) == "'x;rm' '$HOME'");
 }
+
+TEST_CASE("The engine's server is told its pool; a rule without a flag leaves no command",
+          "[planner][serving]") {
+  const auto command = [](fixtures::Settings more) {
+    more.insert(more.end(), {{"runtime.name", "rigcast"}, {"workload.users", "4"}});
+    const Scenario s = scenario(more);
+    return shell_text(server_command(s, resolve_placement(s)));
+  };
+  CHECK(command({{"scheduler.max_sequences", "4"}, {"workload.context", "4096"}}) ==
+        "rigcast serve --weights llama-3.1-8b-Q4_K_M.gguf --device cuda --gpu-layers 33 --context "
+        "4096 --parallel 4 --kv-tokens 16384");
+  CHECK(command({{"rig.gpu", "[]"},
+                 {"placement.gpu_layers", "0"},
+                 {"kv.type_k", "q8_0"},
+                 {"kv.type_v", "q8_0"},
+                 {"scheduler.max_sequences", "2"},
+                 {"scheduler.pool_tokens", "6400"},
+                 {"scheduler.kv_disk", "/var/kv:20GiB"},
+                 {"scheduler.kv_restore", "always"}}) ==
+        "rigcast serve --weights llama-3.1-8b-Q4_K_M.gguf --device cpu --kv-type q8_0 --context "
+        "8192 --parallel 2 --kv-tokens 6400 --kv-disk /var/kv:20GiB --kv-restore always");
+  CHECK(command({{"scheduler.ram_cache", "8 GiB"}}).empty());
+  CHECK(command({{"scheduler.token_budget", "256"}}).empty());
+}

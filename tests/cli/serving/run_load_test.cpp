@@ -126,6 +126,7 @@ TEST_CASE("A run and its forecast tell of the same tiers, and nothing is left on
 TEST_CASE("A cache on disk that cannot be is refused", "[cli][serving]") {
   check_refused(run_load({"--kv-disk", "/tmp:0GiB"}), {"not a plausible size", "DIR:SIZE"});
   check_refused(run_load({"--kv-disk", ":4GiB"}), {"names no folder"});
+  check_refused(run_load({"--kv-restore", "always"}), {"nothing comes back", "--kv-disk DIR"});
   check_refused(run_load({"--kv-disk", "/tmp", "--set", "scheduler.prefix_cache=false"}),
                 {"without a prefix cache"});
   for (const char* runtime : {"vllm", "sglang", "llama.cpp"})
