@@ -1,5 +1,6 @@
 // Tokens per second of many sequences that decode together on a GPU, beside the time in which its
-// memory could deliver what a step reads.
+// memory could deliver what a step reads; and what parts of a step take when they are traced one
+// after the other, which is longer in all.
 //   bench_gpu_batch [MODEL [QUANT [CACHED [SEQUENCES]]]]
 // Default: llama-3.1-8b Q4_K_M 512, 1 to 256 sequences.
 #include <fmt/format.h>
@@ -22,7 +23,7 @@ using namespace rigcast::engine;
 namespace {
 
 constexpr int kSequences[] = {1, 2, 4, 8, 16, 32, 48, 64, 128, 256};
-constexpr int kWarmups = 8, kSteps = 48;
+constexpr int kWarmups = 8, kSteps = 48, kTracedSteps = 7;
 
 struct Sequence {
   std::vector<int> blocks;
@@ -56,14 +57,20 @@ struct StepTime {
   double seconds = 0, bytes = 0;
 };
 
+std::vector<SequenceStep> next_steps(std::vector<Sequence>& sequences,
+                                     std::vector<Sampler>& samplers) {
+  std::vector<SequenceStep> steps(sequences.size());
+  for (std::size_t s = 0; s < sequences.size(); ++s)
+    steps[s] = {{&sequences[s].last, 1}, sequences[s].cached, sequences[s].blocks, &samplers[s]};
+  return steps;
+}
+
 StepTime timed(BatchExecutor& executor, std::vector<Sequence>& sequences) {
   std::vector<Sampler> samplers(sequences.size(), Sampler({}));
-  std::vector<SequenceStep> steps(sequences.size());
   std::vector<double> seconds;
   double bytes = 0;
   for (int i = 0; i < kWarmups + kSteps; ++i) {
-    for (std::size_t s = 0; s < sequences.size(); ++s)
-      steps[s] = {{&sequences[s].last, 1}, sequences[s].cached, sequences[s].blocks, &samplers[s]};
+    const auto steps = next_steps(sequences, samplers);
     const auto begin = std::chrono::steady_clock::now();
     const auto ids = executor.step(steps);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
@@ -76,6 +83,32 @@ StepTime timed(BatchExecutor& executor, std::vector<Sequence>& sequences) {
     }
   }
   return {median(seconds), bytes};
+}
+
+// Median milliseconds of a traced step's attention, FFN and experts, and head.
+struct StageTimes {
+  double attention = 0, ffn = 0, head = 0;
+};
+
+StageTimes traced(BatchExecutor& executor, std::vector<Sequence>& sequences) {
+  std::vector<Sampler> samplers(sequences.size(), Sampler({}));
+  std::vector<double> attention, ffn, head;
+  for (int i = 0; i < kTracedSteps; ++i) {
+    Recorder recorder;
+    executor.record_into(&recorder);
+    static_cast<void>(executor.step(next_steps(sequences, samplers)));
+    executor.record_into(nullptr);
+    const auto sum = [&](ActivityKind kind) {
+      double ms = 0;
+      for (const TraceEvent& e : recorder.events())
+        if (e.kind == kind) ms += 1e3 * (e.finish_s - e.start_s);
+      return ms;
+    };
+    attention.push_back(sum(ActivityKind::kAttention));
+    ffn.push_back(sum(ActivityKind::kFfn) + sum(ActivityKind::kExperts));
+    head.push_back(sum(ActivityKind::kHead));
+  }
+  return {median(attention), median(ffn), median(head)};
 }
 
 }  // namespace
@@ -98,8 +131,8 @@ int main(int argc, char** argv) {
   }
   fmt::print("{}, memory reads {:.0f} GB/s; {}, {} cached tokens each\n\n", gpus.found.front().name,
              memory / 1e9, model->name, cached);
-  fmt::print("{:>9}{:>12}{:>12}{:>10}{:>10}\n", "sequences", "tok/s", "ms/step", "floor ms",
-             "of floor");
+  fmt::print("{:>9}{:>12}{:>12}{:>10}{:>10}{:>11}{:>8}{:>8}\n", "sequences", "tok/s", "ms/step",
+             "floor ms", "of floor", "attention", "ffn", "head");
   std::vector<int> counts(std::begin(kSequences), std::end(kSequences));
   if (argc > 4) counts = {std::clamp(std::atoi(argv[4]), 1, 256)};
   for (const int count : counts) {
@@ -110,8 +143,10 @@ int main(int argc, char** argv) {
     prefill(**executor, sequences, cached);
     const StepTime t = timed(**executor, sequences);
     const double floor = t.bytes / memory;
-    fmt::print("{:>9}{:>12.0f}{:>12.3f}{:>10.3f}{:>9.2f}x\n", count, count / t.seconds,
-               1e3 * t.seconds, 1e3 * floor, t.seconds / floor);
+    const StageTimes stages = traced(**executor, sequences);
+    fmt::print("{:>9}{:>12.0f}{:>12.3f}{:>10.3f}{:>9.2f}x{:>11.3f}{:>8.3f}{:>8.3f}\n", count,
+               count / t.seconds, 1e3 * t.seconds, 1e3 * floor, t.seconds / floor, stages.attention,
+               stages.ffn, stages.head);
     std::fflush(stdout);
   }
 }

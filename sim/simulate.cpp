@@ -13,7 +13,7 @@
 #include "perfmodel/context/companions.hpp"
 #include "perfmodel/context/memory_nodes.hpp"
 #include "perfmodel/cost/correction.hpp"
-#include "perfmodel/cost/profile_interval.hpp"
+#include "perfmodel/context/profile_interval.hpp"
 #include "perfmodel/inputs.hpp"
 #include "perfmodel/max_context.hpp"
 #include "perfmodel/memory.hpp"

@@ -32,6 +32,8 @@ bool is_of_load(std::string_view metric) {
   return std::ranges::find(kOfLoad, metric) != std::ranges::end(kOfLoad);
 }
 
+bool is_activity(std::string_view metric) { return !is_speed(metric) && !is_of_load(metric); }
+
 bool is_fitted(std::string_view metric, bool on_gpu) {
   const auto is_in = [&](const auto& list) {
     return std::ranges::find(list, metric) != std::ranges::end(list);
@@ -47,6 +49,17 @@ bool tells_gpu(const ValidationRow& row, const Scenario& scenario) {
   return is_speed(row.metric) && (policy == KvPolicy::kStream || policy == KvPolicy::kPaged);
 }
 
+// True if a trace made a prompt much longer, as it does where kernels overlap: its times by
+// activity tell nothing then.
+bool is_slowed_by_trace(const validation::MeasuredRun& run) {
+  constexpr double kMost = 1.1;
+  double traced = 0;
+  for (const ActivityRow& row : run.activities)
+    if (row.phase == Phase::kPrefill) traced += row.measured_s;
+  return traced * run.measured.prefill_tokens_per_s >
+         kMost * double(run.scenario.workload.prompt_tokens);
+}
+
 // "activities.prefill" of "activities.prefill.ffn".
 std::string phase_of(const std::string& metric) { return metric.substr(0, metric.rfind('.')); }
 
@@ -54,11 +67,13 @@ std::string phase_of(const std::string& metric) { return metric.substr(0, metric
 
 void KeptRows::add(validation::MeasuredRun run) {
   const auto forecast = validation::replay(run);
+  const bool takes_activities = !on_gpu_ || !is_slowed_by_trace(run);
   std::vector<const ValidationRow*> own;
   std::map<std::string, double> phase_s;
   for (const ValidationRow& row : forecast) {
     if (!is_fitted(row.metric, on_gpu_)) continue;
     if (on_gpu_ && !tells_gpu(row, run.scenario)) continue;
+    if (!takes_activities && is_activity(row.metric)) continue;
     own.push_back(&row);
     phase_s[phase_of(row.metric)] += row.measured;
   }
@@ -66,8 +81,7 @@ void KeptRows::add(validation::MeasuredRun run) {
   Run kept{std::move(run), {}, rows_.size()};
   for (const ValidationRow* row : own) {
     const double share = row->measured / phase_s.at(phase_of(row->metric));
-    const bool is_activity = !is_speed(row->metric) && !is_of_load(row->metric);
-    rows_.push_back({row->id, row->metric, is_activity ? std::sqrt(share) : 1.0});
+    rows_.push_back({row->id, row->metric, is_activity(row->metric) ? std::sqrt(share) : 1.0});
     kept.metrics.push_back(row->metric);
   }
   configurations_.push_back(own.front()->what);

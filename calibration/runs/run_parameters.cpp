@@ -122,7 +122,8 @@ void add_blocks(Builder& build) {
   using Blocks = BlockEfficiency;
   add("token_idle", 0.01, 1, &Blocks::token_idle);
   add("launch", 0.5, 20, &Blocks::launch);
-  add("graph_launch", 0.1, 20, &Blocks::graph_launch);
+  add("gap", 0.05, 20, &Blocks::gap);
+  add("tile_read", 0.1, 1, &Blocks::tile_read);
   add("tile_start", 0.1e-6, 100e-6, &Blocks::tile_start, "us");
   add("vector_bytes", 0.1, 100, &Blocks::vector_bytes);
   add("attention_key", 0.1e-9, 1000e-9, &Blocks::attention_key, "ns");

@@ -107,13 +107,15 @@ struct BlockEfficiency {
   Sourced<double> tile_tokens;  // at most
   Sourced<Seconds> tile_start;  // time per matrix besides the multiplications of such blocks
   Sourced<double>
-      fp16_from_batch;           // batch size from which quantized weights are written out as FP16
-  Sourced<double> token_rows;    // rows of one token's products that a unit computes at once
-  Sourced<double> token_idle;    // share of idle units' time in which they would have read
-  Sourced<double> launch;        // factor on the launch overhead, for a batch
-  Sourced<double> graph_launch;  // the same in a recorded graph of a batch
-  Sourced<double> vector_bytes;  // bytes moved between a batch's products, per element of
-                                 // activations
+      fp16_from_batch;         // batch size from which quantized weights are written out as FP16
+  Sourced<double> token_rows;  // rows of one token's products that a unit computes at once
+  Sourced<double> token_idle;  // share of idle units' time in which they would have read
+  // Factors on the launch overhead, for a batch: of the host's time for a launch, and of the gap
+  // between two kernels that have been launched.
+  Sourced<double> launch, gap;
+  Sourced<double> tile_read;       // share of the read rate, of quantized weights in such blocks
+  Sourced<double> vector_bytes;    // bytes moved between a batch's products, per element of
+                                   // activations
   Sourced<double> attention_rows;  // rows (tokens x query heads of a group) in a block of attention
   // Time of a block of a batch's attention per key, and per element of a key, however few blocks
   // there are.

@@ -297,7 +297,8 @@ std::optional<BlockEfficiency> read_blocks(const TomlTable& t) {
   b.token_rows = t.number_figure("token_rows", 1, 4096);
   b.token_idle = t.number_figure("token_idle", 0, 1);
   b.launch = t.number_figure("launch", 0.1, kMaxScale);
-  b.graph_launch = t.find_number_figure("graph_launch", 0.1, kMaxScale).value_or(b.launch);
+  b.gap = t.number_figure("gap", 0.01, kMaxScale);
+  b.tile_read = t.number_figure("tile_read", 0.01, 1);
   b.vector_bytes = t.number_figure("vector_bytes", 0, 1000);
   b.attention_rows = t.number_figure("attention_rows", 1, 65536);
   b.attention_key = duration(t, "attention_key");

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "perfmodel/cost/profile_interval.hpp"
+#include "perfmodel/context/profile_interval.hpp"
 
 namespace rigcast {
 namespace {

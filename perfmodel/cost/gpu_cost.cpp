@@ -6,95 +6,11 @@
 
 #include "core/hardware/gpu_architecture.hpp"
 #include "perfmodel/cost/kernel_cost.hpp"
+#include "perfmodel/cost/matmul_split.hpp"
 #include "perfmodel/cost/wave_quantization.hpp"
 
 namespace rigcast {
 namespace {
-
-// The FLOPs of a batch, split by the kernels that compute them. Elements are derived from the bytes
-// of each format.
-struct MatmulSplit {
-  double floats = 0;         // share of the FLOPs on float weights
-  double floats_scaled = 0;  // `floats`, each format divided by its kernels' efficiency
-  double quants = 0;         // share of the FLOPs on quantized weights, as they are
-  double quants_scaled = 0;  // `quants`, each format divided by its kernels' efficiency
-  // Share of the FLOPs on quantized weights that kernels turn into floats, or that faster matrix
-  // units multiply: each as if it had the rate of floats.
-  double as_floats = 0;
-  double elements = 0;  // quantized weights that are read
-  double quant_bytes = 0;
-};
-
-// True if the backend's kernels turn a batch's weights of a format into floats while they multiply.
-bool multiplies_as_floats(const StepContext& s, const GpuPart& gpu, QuantFormat format) {
-  if (s.runtime.low_precision) return true;
-  const BackendEfficiency& b = s.runtime.backends[std::size_t(s.settings.backend)];
-  if (b.int8_units) return false;
-  const GpuArchitecture* known = gpu_architecture(gpu.architecture);
-  if (gpu.fp16_tensor || !known || !known->int8_dot) return true;
-  constexpr int kSmallBlock = 32;
-  const double since =
-      (info(format).block_elements == kSmallBlock ? b.dots_since : b.dots_256_since).value;
-  return since <= 0 || s.settings.build_year.value_or(since) < since;
-}
-
-// The factor on the rate of one format's tiles in the build that is forecast.
-double tiles_before(const StepContext& s, const GpuPart& gpu, QuantFormat format) {
-  return s.runtime.factor_before(
-      ChangedFigure::kTiles, {s.settings.backend, gpu.architecture, format}, s.settings.build_year);
-}
-
-// The rate of the matrix units that multiply a format's own bits, over that of 16 bits; 1: there
-// are none.
-double rate_of_few_bits(const GpuPart& gpu, QuantFormat format) {
-  const GpuArchitecture* known = gpu_architecture(gpu.architecture);
-  if (!known || !gpu.fp16_tensor) return 1;
-  if (format == QuantFormat::kFP8 && known->fp8_units) return 2;
-  if (format == QuantFormat::kINT8 && known->int8_units) return 2;
-  return format == QuantFormat::kNVFP4 && known->fp4_units ? 4 : 1;
-}
-
-// Elements of a server's format as so many of 16 bits that take as long: multiplied by units of
-// their own, or by kernels that turn them into 16 bits.
-double as_16_bits(const StepContext& s, const GpuPart& gpu, const OpTraffic& t, QuantFormat format,
-                  double elements) {
-  const BatchEfficiency& batch = s.runtime.batch;
-  const double rate = rate_of_few_bits(gpu, format);
-  if (rate > 1) return elements / (rate * batch.low_precision.value);
-  const double kernel = t.routed ? batch.packed_experts.value / batch.experts.value : 1.0;
-  return elements / (s.runtime.format(format).batch.value * kernel);
-}
-
-MatmulSplit split_matmul(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
-  MatmulSplit m;
-  double all = 0;
-  for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f) {
-    const auto format = QuantFormat(f);
-    const double bytes = t.weight_bytes_by_format[f];
-    if (bytes <= 0) continue;  // of most formats there are none
-    const double elements = bytes * 8.0 / info(format).bits_per_weight();
-    const double scaled = elements / s.runtime.format(format).batch.value;
-    all += elements;
-    if (format_group(format) == FormatGroup::kFloat) {
-      m.floats += elements;
-      m.floats_scaled += scaled;
-    } else {
-      const bool as_floats = multiplies_as_floats(s, gpu, format);
-      (as_floats ? m.as_floats : m.quants) +=
-          s.runtime.low_precision ? as_16_bits(s, gpu, t, format, elements) : elements;
-      if (!as_floats) m.quants_scaled += scaled / tiles_before(s, gpu, format);
-      m.elements += elements;
-      m.quant_bytes += bytes;
-    }
-  }
-  if (all <= 0) return {};
-  m.floats /= all;
-  m.floats_scaled /= all;
-  m.quants /= all;
-  m.quants_scaled /= all;
-  m.as_floats /= all;
-  return m;
-}
 
 // Time in which the query heads of one token of each sequence multiply with the cache, `flops` in
 // all. Memory reads hide little of it.
@@ -182,11 +98,28 @@ double multiplied_columns(double tokens, double most) {
   return std::max(columns, tokens);
 }
 
+// From the end of a batch's kernel to the start of the next, which has been launched by then.
+Seconds kernel_gap(const StepContext& s, const GpuPart& gpu) {
+  return s.runtime.backends[std::size_t(s.settings.backend)].launch.value *
+         (s.runtime.gpu_efficiency(gpu).launch.value * s.runtime.blocks->gap.value);
+}
+
+// The share of the rate at which weights are read that a batch's tiles of quantized ones reach.
+double tile_read(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
+  const auto& blocks = s.runtime.blocks;
+  const bool as_fp16 = blocks && !t.routed && double(tokens) >= blocks->fp16_from_batch.value;
+  if (!blocks || as_fp16 || has_token_kernels(s, tokens)) return 1;
+  double quants = 0;
+  for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f)
+    if (format_group(QuantFormat(f)) != FormatGroup::kFloat) quants += t.weight_bytes_by_format[f];
+  return quants > 0 ? blocks->tile_read.value : 1;
+}
+
 // Time of a batch's products on kernels whose thread-block shapes are known. For a long batch, one
 // kernel per matrix writes quantized weights out as FP16, and the product reads them while it
 // computes. Both pass through VRAM.
 Seconds block_matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
-                          TokenCount tokens, bool in_graph) {
+                          TokenCount tokens) {
   const GpuEfficiency& e = s.runtime.gpu_efficiency(gpu);
   const BatchEfficiency& batch = s.runtime.batch;
   const BlockEfficiency& blocks = *s.runtime.blocks;
@@ -203,10 +136,8 @@ Seconds block_matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraf
   if (!t.routed && n >= blocks.fp16_from_batch.value) {
     const Bytes fp16{2.0 * split.elements};
     const double share = split.elements > 0 ? 1.0 - split.floats : 0.0;
-    const Seconds launches =
-        launch_overhead(s, gpu, tokens, in_graph) * (share > 0 ? double(t.matrices) : 0.0);
-    return of_floats + (Bytes{split.quant_bytes} + fp16) / passing + multiply(fp16, share) +
-           launches;
+    const Seconds gaps = kernel_gap(s, gpu) * (share > 0 ? double(t.matrices) : 0.0);
+    return of_floats + (Bytes{split.quant_bytes} + fp16) / passing + multiply(fp16, share) + gaps;
   }
   const FlopsPerSecond quants = tile_rate(gpu).value;
   const double shared = std::max(t.tokens_per_weight, 1e-9);
@@ -407,9 +338,9 @@ bool takes_the_faster(const StepContext& s, const GpuPart& gpu, const OpTraffic&
 
 // Time of large products. Quantized weights are multiplied as INT8 tiles or as FP16, after the
 // weights are written out; float weights as FP16.
-Seconds matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t, TokenCount tokens,
-                    bool in_graph) {
-  if (s.runtime.blocks) return block_matmul_time(s, gpu, t, tokens, in_graph);
+Seconds matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
+                    TokenCount tokens) {
+  if (s.runtime.blocks) return block_matmul_time(s, gpu, t, tokens);
   const MatmulSplit split = split_matmul(s, gpu, t);
   const double floats =
       t.matmul_flops * (split.floats_scaled + split.as_floats) / rate_of_floats(s, gpu, t, tokens);
@@ -528,6 +459,18 @@ OpCost with_launches(const StepContext& s, std::size_t gpu, OpCost cost, Seconds
   return cost;
 }
 
+// Of a batch whose kernels' gaps are known: these, and how much longer the host takes to launch
+// them than they run, unless they are launched as one graph.
+OpCost with_gaps(const StepContext& s, std::size_t gpu, OpCost cost, double kernels,
+                 Seconds launches) {
+  const Seconds gaps = kernel_gap(s, s.rig.gpus[gpu]) * kernels;
+  const Seconds work =
+      cost.serial + gaps +
+      std::max(cost.compute, memory_time(s, cost.equivalent_bytes, DeviceIndex(gpu)));
+  cost.overhead = cost.serial + gaps + std::max(Seconds{}, launches - work);
+  return cost;
+}
+
 // Clocks fall with the power limit, and with them what the units compute and ask of memory.
 OpCost under_power_limit(const GpuPart& part, OpCost cost) {
   const double share = part.speed_share.value;
@@ -552,13 +495,14 @@ OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, Token
   OpCost cost;
   cost.bytes = Bytes{t.weight_bytes() + kv + t.activation_bytes};
   const double weights =
-      weight_equivalent_bytes(s, gpu, t, share_of(part, e.read.value * backend.read.value));
+      weight_equivalent_bytes(s, gpu, t, share_of(part, e.read.value * backend.read.value)) /
+      tile_read(s, t, tokens);
   cost.equivalent_bytes =
       Bytes{weights + kv * kv_scale / share_of(part, e.kv_read.value) + t.activation_bytes};
   if (s.kv.policy == KvPolicy::kStream && s.runtime.decode.returns_kv && !s.rig.unified())
     cost.serial += Bytes{std::max(t.kv_read_bytes, t.kv_write_bytes)} / s.rig.links[gpu].d2h.value;
   const Seconds launches =
-      launch_overhead(s, part, tokens, in_graph) * (kernels + batch_kernels(s, part, t, tokens));
+      launch_overhead(s, part, tokens) * (kernels + batch_kernels(s, part, t, tokens));
   if (!batched) {
     if (const auto& blocks = s.runtime.blocks)
       cost.equivalent_bytes += Bytes{weights} * blocks->token_idle.value *
@@ -569,7 +513,7 @@ OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, Token
     cost = under_power_limit(part, cost);
     return corrected(s, with_launches(s, gpu, cost, launches), tokens, DeviceIndex(gpu));
   }
-  if (t.matmul_flops > 0) cost.compute = matmul_time(s, part, t, tokens, in_graph);
+  if (t.matmul_flops > 0) cost.compute = matmul_time(s, part, t, tokens);
   cost.serial += expert_sort_time(s, part, t, tokens);
   cost.compute += batch_attention_time(s, part, t, tokens);
   if (s.runtime.blocks) cost.serial += cache_products(s, part, t.single_flops);
@@ -578,7 +522,9 @@ OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, Token
   const double vector = blocks ? blocks->vector_bytes.value : s.runtime.batch.vector_bytes.value;
   cost.serial += Bytes{t.vector_elements * vector} / part.bandwidth.value;
   cost = under_power_limit(part, cost);
-  return corrected(s, with_launches(s, gpu, cost, launches), tokens, DeviceIndex(gpu));
+  cost = blocks ? with_gaps(s, gpu, cost, kernels, in_graph ? Seconds{} : launches)
+                : with_launches(s, gpu, cost, launches);
+  return corrected(s, cost, tokens, DeviceIndex(gpu));
 }
 
 }  // namespace rigcast

@@ -46,24 +46,17 @@ bool captures_graphs(const StepContext& s, const GpuPart& gpu, TokenCount tokens
          (!known || known->graphs) && s.settings.build_year.value_or(since) >= since;
 }
 
-// The factor on the launches of a batch.
-double batch_launch(const StepContext& s, bool in_graph) {
-  if (!s.runtime.blocks) return s.runtime.batch.launch.value;
-  return (in_graph ? s.runtime.blocks->graph_launch : s.runtime.blocks->launch).value;
-}
-
-enum class Graph { kNone, kOfToken, kOfBatch };
-
-// `graph`: kOfToken where there is one.
-Seconds launch_time(const StepContext& s, const GpuPart& gpu, TokenCount tokens, Graph graph) {
+// `in_graph`: in a captured one, where there is one.
+Seconds launch_time(const StepContext& s, const GpuPart& gpu, TokenCount tokens, bool in_graph) {
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
   double scale =
       s.runtime.gpu_efficiency(gpu).launch.value * before_changes(s, gpu, ChangedFigure::kLaunch);
-  if (graph != Graph::kNone && captures_graphs(s, gpu, tokens))
+  if (in_graph && captures_graphs(s, gpu, tokens))
     scale *= backend.graph_launch.value;
   else if (gpu.shared)
     scale *= gpu.shared->launchers;
-  if (!has_token_kernels(s, tokens)) scale *= batch_launch(s, graph == Graph::kOfBatch);
+  if (!has_token_kernels(s, tokens))
+    scale *= s.runtime.blocks ? s.runtime.blocks->launch.value : s.runtime.batch.launch.value;
   if (is_windows(s.rig)) scale *= s.runtime.windows.launch.value;
   if (has_slow_host(s.rig.cpu)) scale *= backend.slow_host.value;
   return backend.launch.value * scale * host_clock_factor(s);
@@ -80,15 +73,14 @@ double before_changes(const StepContext& s, const GpuPart& gpu, ChangedFigure fi
                                  s.settings.build_year);
 }
 
-Seconds launch_overhead(const StepContext& s, const GpuPart& gpu, TokenCount tokens,
-                        bool in_graph) {
-  return launch_time(s, gpu, tokens, in_graph ? Graph::kOfBatch : Graph::kOfToken);
+Seconds launch_overhead(const StepContext& s, const GpuPart& gpu, TokenCount tokens) {
+  return launch_time(s, gpu, tokens, true);
 }
 
 Seconds exchange_launches(const StepContext& s, const GpuPart& gpu, TokenCount tokens) {
   if (!gpu.shared || gpu.shared->launches <= 0) return {};
   const double graphs = captures_graphs(s, gpu, tokens) ? 1 : 0;
-  return launch_time(s, gpu, tokens, Graph::kNone) * (gpu.shared->launches + graphs);
+  return launch_time(s, gpu, tokens, false) * (gpu.shared->launches + graphs);
 }
 
 // Where grouped queries are expanded, K and V are read, written once for every query head, and read

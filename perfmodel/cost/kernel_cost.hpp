@@ -23,10 +23,8 @@ double cache_bytes(const StepContext& context, const OpTraffic& traffic, const G
 /// The factor on a figure of the GPU's kernels in the build that is forecast.
 double before_changes(const StepContext& context, const GpuPart& gpu, ChangedFigure figure);
 
-/// From one kernel's end to the start of the next, for a batch of `tokens`. `in_graph`: in a graph
-/// that was recorded of a step of several tokens.
-Seconds launch_overhead(const StepContext& context, const GpuPart& gpu, TokenCount tokens,
-                        bool in_graph);
+/// From one kernel's end to the start of the next, for a batch of `tokens`.
+Seconds launch_overhead(const StepContext& context, const GpuPart& gpu, TokenCount tokens);
 /// What GPUs that share a layer launch for one exchange outside of captured graphs: its kernels,
 /// and where they end a graph the next one.
 Seconds exchange_launches(const StepContext& context, const GpuPart& gpu, TokenCount tokens);

@@ -4,7 +4,7 @@
 
 #include "core/base/error.hpp"
 #include "core/scenario/scenario.hpp"
-#include "perfmodel/cost/profile_interval.hpp"
+#include "perfmodel/context/profile_interval.hpp"
 
 namespace rigcast {
 

@@ -6,7 +6,7 @@
 
 #include "core/base/error.hpp"
 #include "core/scenario/scenario.hpp"
-#include "perfmodel/cost/profile_interval.hpp"
+#include "perfmodel/context/profile_interval.hpp"
 #include "report/serving/serving_figures.hpp"
 #include "report/serving/serving_report.hpp"
 #include "sim/serving/cache/ram_tier.hpp"

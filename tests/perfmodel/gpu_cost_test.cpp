@@ -42,6 +42,8 @@ fp16_from_batch = 65
 token_rows = 32
 token_idle = 0.5
 launch = 2
+gap = 0.5
+tile_read = 0.8
 vector_bytes = 4
 attention_rows = 128
 attention_key = "60 ns"
@@ -515,4 +517,51 @@ TEST_CASE("Of a measured rate kernels reach more than of a data sheet's", "[gpu]
   // But never more than was measured.
   CHECK(seconds("0.97", sheet) == Approx(bytes / (0.97 * kBandwidth)));
   CHECK(seconds("0.97", usual) == Approx(bytes / (kDefault * kBandwidth)));
+}
+
+TEST_CASE("A batch's kernels follow after gaps, and take no less than their launches", "[gpu]") {
+  Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks);
+  const double launch = 3e-6 * 1.25;  // of the backend and the architecture
+  constexpr double kKernels = 7;
+  const auto overhead = [&](const OpTraffic& t, bool in_graph) {
+    return gpu_cost(s, 0, t, 64, kKernels, in_graph).overhead.value;
+  };
+  const OpTraffic none;  // kernels that take no time
+  CHECK(overhead(none, true) == Approx(kKernels * 0.5 * launch));
+  CHECK(overhead(none, false) == Approx(kKernels * 2 * launch));
+  OpTraffic much;  // which takes longer than all launches
+  much.activation_bytes = 1e9;
+  CHECK(overhead(much, true) == Approx(kKernels * 0.5 * launch));
+  CHECK(overhead(much, false) == Approx(kKernels * 0.5 * launch));
+}
+
+TEST_CASE("Tiles read quantized weights at a share of the rate, where they are read as they lie",
+          "[gpu]") {
+  Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks);
+  const auto read = [&](const OpTraffic& t, TokenCount tokens) {
+    return gpu_cost(s, 0, t, tokens, 0).equivalent_bytes.value;
+  };
+  const OpTraffic quants = product(1), floats = product(1, QuantFormat::kF16);
+  const double weights = read(quants, 100);
+  CHECK(read(quants, 64) == Approx(weights / 0.8));
+  CHECK(read(floats, 64) == Approx(read(floats, 100)));
+  OpTraffic experts = quants;
+  experts.routed = true;
+  CHECK(read(experts, 100) == Approx(weights / 0.8));
+}
+
+TEST_CASE("Sequences with one new token attend as one alone does, beside prompts too", "[gpu]") {
+  Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks);
+  OpTraffic t;
+  t.attention_flops = t.single_flops = 4e9;
+  t.single_tokens = 4;
+  const OpCost four = gpu_cost(s, 0, t, 4, 0);
+  CHECK(four.compute.value == 0);
+  CHECK(four.overhead.value == Approx(gpu_cost(s, 0, t, 1, 0).overhead.value));
+  // A prompt of 16 tokens beside them takes what it takes alone.
+  OpTraffic prompt;
+  prompt.attention_flops = 4.0 * double(s.model.heads * s.model.head_dim) * 16 * 1000;
+  t.attention_flops += prompt.attention_flops;
+  CHECK(gpu_cost(s, 0, t, 20, 0).compute.value ==
+        Approx(gpu_cost(s, 0, prompt, 16, 0).compute.value));
 }

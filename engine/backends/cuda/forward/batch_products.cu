@@ -95,9 +95,9 @@ TiledBatch tiled_rows(const ForwardContext& f, int tokens, std::int64_t columns)
 
 // vectors.hidden += m times x + bias
 void add_tiled(const ForwardContext& f, const DeviceMatrix& m, const TiledBatch& x,
-               const float* bias) {
+               const float* bias, Start start) {
   const SmallBatchJob job{m, f.buffers.vectors.hidden, bias};
-  tiled_gemm({&job, 1}, x, {f.hidden(), true}, f.stream);
+  tiled_gemm({&job, 1}, x, {f.hidden(), true}, f.stream, start);
 }
 void add_small_batch(const ForwardContext& f, const DeviceMatrix& m, const Fp16Batch& x,
                      const float* bias) {
@@ -138,10 +138,15 @@ bool takes_tiled_attention(const ForwardContext& f, const DeviceLayer& w, int to
   return is_tiled(f, tokens, {&w.output});
 }
 
+// Tiles start after attention. Where kernels of a whole layer may start early, blocks that wait for
+// their inputs take the places of those that have them: a step of 8 sequences of an 8B model took
+// 3.9 ms instead of 3.2, of 2 of a 3B model 3.3 instead of 2.1 (H100).
 void add_attention_output(const ForwardContext& f, const DeviceLayer& w, int tokens, bool tiled) {
-  if (tiled) return add_tiled(f, w.output, {f.buffers.batch.x, tokens}, w.output_bias);
-  if (is_tiled(f, tokens, {&w.output}))
-    return add_tiled(f, w.output, tiled_rows(f, tokens, w.output.columns), w.output_bias);
+  const auto add = [&](const TiledBatch& x) {
+    add_tiled(f, w.output, x, w.output_bias, Start::kAfter);
+  };
+  if (tiled) return add({f.buffers.batch.x, tokens});
+  if (is_tiled(f, tokens, {&w.output})) return add(tiled_rows(f, tokens, w.output.columns));
   if (is_small_batch(f, tokens, {&w.output}))
     return add_small_batch(f, w.output, {f.buffers.batch.x, tokens}, w.output_bias);
   float* const hidden = f.buffers.vectors.hidden;
@@ -156,7 +161,7 @@ void add_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   if (w.gate.format == w.up.format && w.gate.rows % kTileColumns == 0 &&
       is_tiled(f, tokens, {&w.gate, &w.up, &w.down})) {
     tiled_gate_up(w.gate, w.up, tiled_norm(f, w.ffn_norm, tokens), batch.ffn_hidden, f.stream);
-    return add_tiled(f, w.down, {batch.ffn_hidden, tokens}, nullptr);
+    return add_tiled(f, w.down, {batch.ffn_hidden, tokens}, nullptr, Start::kEarly);
   }
   norm(f, w.ffn_norm, tokens);
   if (is_small_batch(f, tokens, {&w.gate, &w.up, &w.down})) {

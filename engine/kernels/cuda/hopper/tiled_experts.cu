@@ -28,9 +28,9 @@ void launch_groups(const DeviceMatrix& w, std::int64_t tile_rows, const ExpertGr
   work.groups = g.groups;
   work.group_count = g.group_count;
   work.order = g.order;
-  launch_tiled({w.format, w.format}, g.group_tokens, work,
-               (tile_rows + kTiledRows - 1) / kTiledRows,
-               most_groups(g.tokens, g.chosen.used, g.experts, g.group_tokens), stream);
+  launch_tiled(
+      {w.format, w.format}, g.group_tokens, work, (tile_rows + kTiledRows - 1) / kTiledRows,
+      most_groups(g.tokens, g.chosen.used, g.experts, g.group_tokens), Start::kEarly, stream);
 }
 
 bool are_alike(const DeviceMatrix& gate, const DeviceMatrix& up) {

@@ -39,7 +39,8 @@ TiledWork work_of(const TiledBatch& x, std::int64_t columns) {
 }
 
 // Launches jobs of one format, or of two that launch_tiled() takes together.
-void launch_jobs(std::span<const SmallBatchJob> jobs, TiledWork work, const Stream& stream) {
+void launch_jobs(std::span<const SmallBatchJob> jobs, TiledWork work, Start start,
+                 const Stream& stream) {
   const QuantFormat first = jobs.front().w.format, last = jobs.back().w.format;
   std::int64_t tiles = 0;
   for (const SmallBatchJob& job : jobs) {
@@ -48,7 +49,7 @@ void launch_jobs(std::span<const SmallBatchJob> jobs, TiledWork work, const Stre
     tiles += tiles_of(job.w.rows);
   }
   work.cluster = cluster_for(tiles, work.blocks);
-  launch_tiled({first, last}, work.tokens, work, tiles, 1, stream);
+  launch_tiled({first, last}, work.tokens, work, tiles, 1, start, stream);
 }
 
 // The number of jobs from the first on that one launch takes.
@@ -70,7 +71,7 @@ bool has_tiled_gemm() {
 }
 
 void tiled_gemm(std::span<const SmallBatchJob> jobs, const TiledBatch& x,
-                const SmallBatchRows& rows, const Stream& stream) {
+                const SmallBatchRows& rows, const Stream& stream, Start start) {
   if (jobs.empty() || jobs.size() > kMaxJobs)
     throw std::invalid_argument("tiled_gemm: one to three jobs");
   if (x.tokens == 0) return;
@@ -81,7 +82,7 @@ void tiled_gemm(std::span<const SmallBatchJob> jobs, const TiledBatch& x,
   work.add = rows.add;
   while (!jobs.empty()) {
     const std::size_t count = together(jobs);
-    launch_jobs(jobs.first(count), work, stream);
+    launch_jobs(jobs.first(count), work, start, stream);
     jobs = jobs.subspan(count);
   }
 }
@@ -98,7 +99,8 @@ void tiled_gate_up(const DeviceMatrix& gate, const DeviceMatrix& up, const Tiled
   work.parts[1] = {view_of(up), up.rows};
   work.part_count = 2;
   work.ffn_hidden = out;
-  launch_tiled({gate.format, gate.format}, x.tokens, work, tiles_of(2 * gate.rows), 1, stream);
+  launch_tiled({gate.format, gate.format}, x.tokens, work, tiles_of(2 * gate.rows), 1,
+               Start::kEarly, stream);
 }
 
 }  // namespace rigcast::engine::cuda

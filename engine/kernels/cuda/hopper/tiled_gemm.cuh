@@ -1,8 +1,8 @@
 #pragma once
 // Products of quantized weights with up to 64 tokens on Hopper's tensor cores. Weights go from
 // memory straight into registers, where they become F16; activations are F16 in the order of
-// tile_order.hpp; sums are F32, in a fixed order. Calls queue their work; launches are kEarly, and
-// read weights before their inputs are ready. All functions throw CudaFailure, and
+// tile_order.hpp; sums are F32, in a fixed order. Calls queue their work; launches are kEarly, if
+// nothing else is said, and read weights before their inputs are ready. All functions throw CudaFailure, and
 // std::invalid_argument where formats or shapes do not fit.
 
 #include <cuda_fp16.h>
@@ -10,6 +10,7 @@
 #include <span>
 
 #include "engine/cuda/cuda_stream.cuh"
+#include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/activations/tile_order.hpp"
 #include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
 
@@ -44,9 +45,9 @@ struct TiledBatch {
 };
 
 /// Up to kMaxJobs products with the same activations: out = w x + bias, as small_batch_gemm(), for
-/// columns that are a multiple of 256. One launch, or one for each format.
+/// columns that are a multiple of 256. One launch, or one for each format. `start`: of these.
 void tiled_gemm(std::span<const SmallBatchJob> jobs, const TiledBatch& x,
-                const SmallBatchRows& rows, const Stream& stream);
+                const SmallBatchRows& rows, const Stream& stream, Start start = Start::kEarly);
 
 /// out = silu(gate x) * (up x), clamped to +-65504, tiled as x. Gate and up: alike, of one format,
 /// rows a multiple of 256.

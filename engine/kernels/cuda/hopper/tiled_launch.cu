@@ -8,7 +8,7 @@ namespace rigcast::engine::cuda {
 namespace {
 
 template <int kTokens>
-void launch_with(void (*kernel)(TiledWork), const TiledWork& work, const dim3& grid,
+void launch_with(void (*kernel)(TiledWork), const TiledWork& work, const dim3& grid, Start start,
                  const Stream& stream) {
   using Ring = TiledRing<kTokens>;
   const int bytes = Ring::kBytes + (work.cluster > 1 ? Ring::kSumBytes : 0);
@@ -16,7 +16,7 @@ void launch_with(void (*kernel)(TiledWork), const TiledWork& work, const dim3& g
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
   Shape shape{grid, dim3(32 * kTiledWarps), std::size_t(bytes)};
   shape.cluster = unsigned(work.cluster);
-  launch(stream, shape, Start::kEarly, kernel, work);
+  launch(stream, shape, start, kernel, work);
 }
 
 // Calls `call` with a format as a constant, of those that supports_tiled_gemm() names.
@@ -52,14 +52,14 @@ void for_formats(const TiledFormats& formats, const Call& call) {
 }  // namespace
 
 void launch_tiled(const TiledFormats& formats, int tokens, const TiledWork& work,
-                  std::int64_t tiles, int groups, const Stream& stream) {
+                  std::int64_t tiles, int groups, Start start, const Stream& stream) {
   const dim3 grid(unsigned(tiles * work.cluster), unsigned(groups));
   for_formats(formats, [&]<QuantFormat F, QuantFormat G>() {
     switch (tiled_tokens(tokens)) {
-      case 8: return launch_with<8>(tiled_kernel<F, G, 8>, work, grid, stream);
-      case 16: return launch_with<16>(tiled_kernel<F, G, 16>, work, grid, stream);
-      case 32: return launch_with<32>(tiled_kernel<F, G, 32>, work, grid, stream);
-      default: return launch_with<64>(tiled_kernel<F, G, 64>, work, grid, stream);
+      case 8: return launch_with<8>(tiled_kernel<F, G, 8>, work, grid, start, stream);
+      case 16: return launch_with<16>(tiled_kernel<F, G, 16>, work, grid, start, stream);
+      case 32: return launch_with<32>(tiled_kernel<F, G, 32>, work, grid, start, stream);
+      default: return launch_with<64>(tiled_kernel<F, G, 64>, work, grid, start, stream);
     }
   });
 }

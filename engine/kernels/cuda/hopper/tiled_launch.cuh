@@ -5,6 +5,7 @@
 
 #include "core/model/quant_format.hpp"
 #include "engine/cuda/cuda_stream.cuh"
+#include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/hopper/tiled_work.cuh"
 
 namespace rigcast::engine::cuda {
@@ -18,7 +19,7 @@ struct TiledFormats {
 /// Queues the kernel for `tiles` tiles of rows and `groups` groups, each with room for
 /// tiled_tokens(tokens) tokens.
 void launch_tiled(const TiledFormats& formats, int tokens, const TiledWork& work,
-                  std::int64_t tiles, int groups, const Stream& stream);
+                  std::int64_t tiles, int groups, Start start, const Stream& stream);
 
 /// True if the program has code of the kernel.
 bool has_tiled_code();

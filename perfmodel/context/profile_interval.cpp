@@ -1,4 +1,4 @@
-#include "perfmodel/cost/profile_interval.hpp"
+#include "perfmodel/context/profile_interval.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
