@@ -34,7 +34,8 @@ Result<engine::BatchOptions> batch_options(const Scenario& s,
     out.blocks = int(blocks);
     return out;
   }
-  if (options.backend->is_gpu() || options.ram_limit) return out;
+  const bool in_ram = s.kv.policy == KvPolicy::kStream || s.kv.policy == KvPolicy::kPaged;
+  if ((options.backend->is_gpu() && !in_ram) || options.ram_limit) return out;
   const double block_bytes = kv_bytes_per_token(s.model, s.kv.types) * double(block);
   const double free = probe::read_host().available.value - double(s.tensors.bytes());
   const auto room = TokenCount(kShareOfFree * std::max(free, 0.0) / block_bytes);

@@ -14,9 +14,10 @@ struct ServedCache {
   TokenCount kv_tokens = 0;  // of all of them; 0: it follows from the memory
 };
 
-/// On a GPU, and with a limit of RAM, the executor knows how much there is room for. Else it is the
-/// context of every sequence, as far as half of the memory that weights leave free goes. Error: the
-/// cache is smaller than the context (kDoesNotFit).
+/// In a GPU's memory, and with a limit of RAM, the executor knows how much there is room for. Else,
+/// on the CPU or with blocks of a GPU's cache in RAM, it is the context of every sequence, as far
+/// as half of the memory that weights leave free goes. Error: the cache is smaller than the context
+/// (kDoesNotFit).
 Result<engine::BatchOptions> batch_options(const Scenario& scenario,
                                            const validation::ExecuteOptions& options,
                                            const ServedCache& cache);

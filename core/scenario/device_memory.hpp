@@ -31,6 +31,9 @@ struct MemoryPlan {
   std::vector<DeviceMemory> devices;  // GPUs in order, then the host
   /// Cached tokens that stay in VRAM under the policies that move the rest to RAM.
   std::optional<TokenCount> resident_tokens;
+  /// True of a server's pool whose blocks may be in RAM: they stay where they are, so that no step
+  /// depends on the steps before it. False: blocks leave VRAM when others need their room.
+  bool blocks_stay = false;
   /// Under `spill`: the shares of each GPU's cache and weights that the driver keeps in system
   /// memory because VRAM is full. Empty under the other policies.
   struct Spill {

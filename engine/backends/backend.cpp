@@ -49,10 +49,10 @@ std::optional<Error> check_batch(const EngineBackend& backend, const ExecutorOpt
     return bad_input(
         fmt::format("several users on the backend \"{}\" are not executed yet", backend.name),
         "--device cpu executes them");
-  if (options.kv_eviction)
+  if (!backend.is_gpu() && options.kv_eviction)
     return bad_input(
-        "a server's blocks of keys and values leave their pool when other users need it: no policy "
-        "of one sequence's cache applies");
+        fmt::format("the backend \"{}\" has no GPU that blocks of a cache may leave", backend.name),
+        "--kv ram");
   if (!backend.is_gpu() && options.placement && options.placement->gpu_layers > 0)
     return bad_input(fmt::format("the backend \"{}\" has no GPU, and {} layers are placed on one",
                                  backend.name, options.placement->gpu_layers));

@@ -36,6 +36,9 @@ struct BatchLimits {
   int host_blocks = 0;         // of the pool in the host's memory, to which blocks can be moved
   TokenCount step_tokens = 0;  // the most tokens of a step
   int step_sequences = 0;      // the most sequences of a step
+  /// Of the pool's blocks, the last ones: steps copy them to where they compute, so that others are
+  /// better taken first.
+  int cold_blocks = 0;
 };
 
 class BatchExecutor : public AnyExecutor {

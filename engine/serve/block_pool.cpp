@@ -4,29 +4,35 @@
 
 namespace rigcast::engine {
 
-BlockPool::BlockPool(int count) : blocks_(std::size_t(count)) {
-  for (int block = 0; block < count; ++block) at(block).place = free_.insert(free_.end(), block);
+BlockPool::BlockPool(int count, int cold) : blocks_(std::size_t(count)), first_cold_(count - cold) {
+  RIGCAST_ASSERT(cold >= 0 && cold <= count);
+  for (int block = 0; block < count; ++block) {
+    std::list<int>& free = free_like(block);
+    at(block).place = free.insert(free.end(), block);
+  }
 }
 
 int BlockPool::take() {
-  RIGCAST_ASSERT(!free_.empty());
-  const int block = free_.front();
+  RIGCAST_ASSERT(free() > 0);
+  const int block = free_[free_[0].empty() ? 1 : 0].front();
   share(block);
   return block;
 }
 
 // Places move from one list to the other, so that nothing here allocates.
 void BlockPool::share(int block) {
-  if (at(block).users++ == 0) used_.splice(used_.end(), free_, at(block).place);
+  if (at(block).users++ == 0) used_.splice(used_.end(), free_like(block), at(block).place);
 }
 
 void BlockPool::release(int block) {
   RIGCAST_ASSERT(at(block).users > 0);
-  if (--at(block).users == 0) free_.splice(free_.end(), used_, at(block).place);
+  std::list<int>& free = free_like(block);
+  if (--at(block).users == 0) free.splice(free.end(), used_, at(block).place);
 }
 
 void BlockPool::touch(int block) {
-  if (at(block).users == 0) free_.splice(free_.end(), free_, at(block).place);
+  std::list<int>& free = free_like(block);
+  if (at(block).users == 0) free.splice(free.end(), free, at(block).place);
 }
 
 }  // namespace rigcast::engine

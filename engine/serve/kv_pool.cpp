@@ -11,7 +11,7 @@ namespace rigcast::engine {
 KvPool::KvPool(const BatchLimits& limits, bool prefix_cache, int disk_blocks)
     : block_(limits.block_tokens),
       prefix_cache_(prefix_cache),
-      pool_(limits.blocks),
+      pool_(limits.blocks, limits.cold_blocks),
       host_(prefix_cache ? limits.host_blocks : 0),
       disk_(prefix_cache ? disk_blocks : 0),
       has_disk_(disk_.count() > 0) {

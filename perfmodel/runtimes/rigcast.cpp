@@ -58,7 +58,9 @@ TokenCount RigcastEngine::cold_tokens(const StepContext& s, const MemoryPlan& me
   const TokenCount hot =
       resident_share(memory.resident_tokens.value_or(0), batch, s.kv.block_tokens);
   TokenCount cold = 0;
-  for (const Sequence& sequence : batch.sequences) cold += cold_block_tokens(s, hot, sequence);
+  for (const Sequence& sequence : batch.sequences)
+    cold += memory.blocks_stay ? std::max<TokenCount>(0, sequence.cached - hot)
+                               : cold_block_tokens(s, hot, sequence);
   return cold;
 }
 

@@ -197,6 +197,71 @@ void add_evicted_kv(const MemoryContext& s, const GpuCache& c, const Batch& batc
   host.kv += Bytes{double(counts.on_host) * c.cold_block};
 }
 
+// A server's pool of blocks, as far as one GPU attends to them.
+struct GpuPool {
+  TokenCount blocks = 0;
+  int layers = 0;
+  double block = 0;  // bytes
+  double layer = 0;  // of a block's largest layer
+};
+
+GpuPool gpu_pool(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
+  const TokenCount tokens = s.scheduler->block_tokens;
+  GpuPool pool;
+  pool.blocks = s.pool_tokens / tokens;
+  for (int l = 0; l < s.model.layers; ++l) {
+    if (cache_device(s, p, l) != gpu || !s.model.has_kv(l)) continue;
+    const double bytes = double(tokens) * kv_bytes_per_token(s.model, l, s.kv.types);
+    ++pool.layers;
+    pool.block += bytes;
+    pool.layer = std::max(pool.layer, bytes);
+  }
+  return pool;
+}
+
+// Bytes in VRAM: blocks, one more for rows that only fill a step up, and the ring through which
+// those in RAM pass. Mirrors gpu_bytes and cold_ring_bytes
+// (engine/backends/cuda/batch/pool_size.cpp).
+double pool_ring_bytes(const GpuPool& pool, TokenCount cold) {
+  return cold > 0 ? (2 * double(cold) + pool.layers) * pool.layer : 0;
+}
+double pool_bytes(const GpuPool& pool, TokenCount on_gpu) {
+  return double(on_gpu + 1) * pool.block + pool_ring_bytes(pool, pool.blocks - on_gpu);
+}
+
+// The most blocks of a pool that VRAM has room for. Mirrors room_of
+// (engine/backends/cuda/batch/cuda_batch_executor.cu).
+TokenCount pool_blocks_on_gpu(const MemoryContext& s, const GpuPool& pool,
+                              const DeviceMemory& gpu) {
+  constexpr double kLeftBytes = 512 << 20;
+  const double usable = (gpu.capacity - gpu.overhead).value;
+  const double room = gpu.free().value - std::max(kLeftBytes, (1 - s.kv.threshold) * usable);
+  if (pool_bytes(pool, pool.blocks) <= room) return pool.blocks;
+  const double saved = pool.block - 2 * pool.layer;
+  if (saved <= 0) return 0;
+  return TokenCount(std::clamp((room - pool_bytes(pool, 0)) / saved, 0.0, double(pool.blocks - 1)));
+}
+
+// Adds a pool whose blocks are in RAM, or as far as VRAM has no room for them.
+void add_cold_pool(const MemoryContext& s, const Placement& p, MemoryPlan& plan) {
+  plan.blocks_stay = true;
+  for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
+    const GpuPool pool = gpu_pool(s, p, DeviceIndex(g));
+    if (pool.layers == 0) continue;
+    DeviceMemory& gpu = plan.devices[g];
+    gpu.kv += Bytes{double(kMaxKvBlocks) * sizeof(void*)};  // a list of one sequence's blocks
+    TokenCount on_gpu = 0;
+    if (s.kv.policy != KvPolicy::kStream) {
+      on_gpu = pool_blocks_on_gpu(s, pool, gpu);
+      plan.resident_tokens =
+          std::min(plan.resident_tokens.value_or(kMaxTokens), on_gpu * s.scheduler->block_tokens);
+    }
+    gpu.kv += Bytes{double(on_gpu + 1) * pool.block};
+    gpu.staging += Bytes{pool_ring_bytes(pool, pool.blocks - on_gpu)};
+    plan.devices.back().kv += Bytes{double(pool.blocks - on_gpu) * pool.block};
+  }
+}
+
 // The buffer with which the host's share of cold blocks is measured is freed before there are cold
 // blocks.
 void add_timed_cache(DeviceMemory& host) {
@@ -309,6 +374,7 @@ void add_block_cache(const MemoryContext& s, const Placement& p, const Batch& ba
         plan.devices[g].kv += Bytes{list_bytes(s, {}, batch)};
     return;
   }
+  if (s.pool_tokens > 0 && !s.rig.unified()) return add_cold_pool(s, p, plan);
   TokenCount hot = 0;
   if (s.kv.policy != KvPolicy::kStream) {
     plan.resident_tokens = resident_tokens(s, p, batch, plan);

@@ -41,6 +41,10 @@ CacheRoom cache_room_of(const Scenario& s, const Placement& p, const MemoryPlan&
   if (policy.layout == KvLayout::kSlots) return TokenCount(policy.sequences) * s.workload.context;
   const TokenCount block = policy.block_tokens;
   const WindowBlocks windows = window_blocks(s.model, policy);
+  // Of a pool of stated size, what has no room in VRAM is in RAM.
+  const bool may_be_in_ram = evicts(s.kv.policy) || s.kv.policy == KvPolicy::kStream;
+  if (policy.pool == PoolRule::kTokens && may_be_in_ram)
+    return {stated_pool_tokens(policy, s.workload.context), windows};
   const double tokens = tokens_of_layers(
       s, p, memory, [&](int l) { return windows.window <= 0 || s.model.sees_all_tokens(l); });
   return {in_blocks(tokens / windows.filled, block), windows};

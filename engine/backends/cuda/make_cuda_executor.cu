@@ -120,7 +120,11 @@ Result<std::unique_ptr<Executor>> executor(MadeState state, const ExecutorOption
 
 // A step has as many tokens as a batch of a single sequence may have. The host computes its layers
 // and experts in every step: decodes and prompts share steps, so no batch is of prompts alone.
+// Which blocks of a pool are cold is decided for the pool: to the layers' placement, and to caches
+// of one sequence, none leaves the GPU.
 ExecutorOptions of_steps(ExecutorOptions options, const BatchOptions& batch) {
+  if (std::exchange(options.kv_eviction, std::nullopt) && options.placement)
+    for (LayerPlacement& l : options.placement->layers) l.kv = l.decode_cache_on;
   options.ubatch = batch.step_tokens;
   options.prefill_offload = PrefillOffloadPolicy::kHost;
   return options;
@@ -132,11 +136,27 @@ bool has_cache_on_host(const Placement& placement) {
   });
 }
 
+// Where blocks of several sequences are cold.
+std::optional<Error> refuse_cold(const ExecutorOptions& options, const BatchOptions& batch) {
+  if (!options.kv_eviction) return std::nullopt;
+  if (options.host_share.value_or(1) > 0)
+    return bad_input("several sequences at once: the host attends to no cold blocks of theirs",
+                     "--kv stream, paged or ram");
+  const KvTypes cold = cold_types_of(options);
+  if (cold.k != options.kv_types.k || cold.v != options.kv_types.v)
+    return bad_input("several sequences at once: their cold blocks have the cache's own type",
+                     "the same kv.cold_type and --kv-type");
+  if (!batch.blocks && !options.ram_limit)
+    return bad_input(
+        "the number of blocks for keys and values is open: of those in RAM it follows from a limit "
+        "of RAM, and there is none",
+        "--ram-limit, or the number of blocks: --kv-tokens");
+  return std::nullopt;
+}
+
 // Placements that are executed for one sequence only, and sizes that follow from nothing.
 std::optional<Error> refuse_batch(const ExecutorOptions& options, const BatchOptions& batch) {
-  if (options.kv_eviction)
-    return bad_input("several sequences at once: no block of theirs leaves the GPU by its age",
-                     "--kv vram, --kv ram");
+  if (auto error = refuse_cold(options, batch)) return error;
   if (!options.placement) return std::nullopt;
   const Placement& placement = *options.placement;
   const bool on_gpu = std::ranges::any_of(
@@ -158,9 +178,11 @@ Result<std::unique_ptr<BatchExecutor>> batch_executor(MadeState state,
                                                       const ExecutorOptions& options,
                                                       const BatchOptions& batch) {
   if (!state) return state.error();
-  const Allocator host_memory =
-      (*state)->ram.tracked("KV cache", options.kv_memory ? options.kv_memory : make_pinned_block);
-  return cuda::batch_executor_of(*std::move(state), batch, host_memory, options.graphs);
+  const Allocator make =
+      options.kv_memory ? options.kv_memory : cuda::pinned_memory("KV cache", options.stop);
+  const cuda::BatchPlacement placement{(*state)->ram.tracked("KV cache", make), options.kv_eviction,
+                                       options.graphs};
+  return cuda::batch_executor_of(*std::move(state), batch, placement);
 }
 
 std::size_t pinned_by_upload(const ExecutorOptions& options) {

@@ -328,7 +328,4 @@ TEST_CASE("A batch is refused where the host decodes what the GPU has prefilled"
     CHECK(made.error().text().find(why) != std::string::npos);
   };
   refused(shared_by(with_host_decode(split(traits, 4))), "decode");
-  ExecutorOptions leaving;
-  leaving.kv_eviction.emplace();
-  refused(leaving, "leaves the GPU");
 }

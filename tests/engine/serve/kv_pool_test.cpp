@@ -179,9 +179,28 @@ TEST_CASE("what is on disk is found when it is written, and until something take
   CHECK(pool.contradiction({}) == "");
 }
 
+TEST_CASE("cold blocks are taken where no other is free, and lost the last") {
+  BatchLimits limits = kLimits;
+  limits.cold_blocks = 4;
+  KvPool pool(limits, true);
+  CHECK(pool.blocks() == 6);
+  CHECK(pool.free_blocks() == 6);
+  SequenceBlocks first = computed(pool, tokens_from(0, 12));
+  CHECK(first.blocks == std::vector{0, 1, 2});
+  SequenceBlocks second = computed(pool, tokens_from(100, 4));
+  CHECK(second.blocks == std::vector{3});
+  pool.release(first);
+  CHECK(pool.free_blocks() == 5);
+  SequenceBlocks third = computed(pool, tokens_from(200, 12));
+  // The last blocks of a sequence are given back first.
+  CHECK(third.blocks == std::vector{1, 0, 4});
+  CHECK(pool.free_blocks() == 2);
+  CHECK(pool.contradiction(std::vector<const SequenceBlocks*>{&second, &third}).empty());
+}
+
 TEST_CASE("bookkeeping of blocks holds whatever comes") {
   std::mt19937 random(7);
-  BatchLimits limits{.block_tokens = 2, .blocks = 24, .host_blocks = 16};
+  const BatchLimits limits{.block_tokens = 2, .blocks = 24, .host_blocks = 16, .cold_blocks = 9};
   for (const bool prefixes : {true, false}) {
     KvPool pool(limits, prefixes, 20);
     std::vector<BlockCopy> writes;  // that have not ended

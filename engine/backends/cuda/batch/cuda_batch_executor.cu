@@ -1,6 +1,7 @@
 #include "engine/backends/cuda/batch/cuda_batch_executor.cuh"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -9,8 +10,10 @@
 #include "core/base/error.hpp"
 #include "engine/backends/cuda/batch/block_memory.cuh"
 #include "engine/backends/cuda/batch/host_batch.cuh"
+#include "engine/backends/cuda/batch/pool_size.hpp"
 #include "engine/backends/cuda/batch/row_results.cuh"
 #include "engine/backends/cuda/batch/sequence_bytes.cuh"
+#include "engine/backends/cuda/batch/step_blocks.cuh"
 #include "engine/backends/cuda/batch/step_inputs.cuh"
 #include "engine/backends/cuda/batch/step_rows.hpp"
 #include "engine/backends/cuda/batch/warm_up.hpp"
@@ -34,49 +37,58 @@ constexpr int kPartialSplits = 4096;
 // GPU memory that is left to the driver where the pool takes all there is: graphs need some.
 constexpr double kLeftBytes = 512.0 * (1 << 20);
 
-// Of the layers whose cache the GPU has.
-std::size_t block_bytes_of(const State& s) {
-  const DeviceCache& cache = s.kv.cache();
-  std::size_t bytes = 0;
+std::vector<int> layers_cached_on_gpu(const State& s) {
+  std::vector<int> layers;
   for (int layer = 0; layer < s.spec().layers; ++layer)
-    if (cache.layer(layer) >= 0) bytes += std::size_t(cache.block_layout().layer_bytes());
+    if (s.kv.cache().layer(layer) >= 0) layers.push_back(layer);
+  return layers;
+}
+
+PoolBlockBytes block_bytes_of(const State& s) {
+  PoolBlockBytes bytes;
+  bytes.layer = double(s.kv.cache().block_layout().layer_bytes());
+  bytes.layers = int(layers_cached_on_gpu(s).size());
+  bytes.of_gpu = bytes.layers * bytes.layer;
+  if (s.host) bytes.of_host = double(s.host->side.layers().cache().block_bytes());
   return bytes;
 }
 
-// Of the layers whose cache the host has.
-std::size_t host_block_bytes_of(const State& s) {
-  return s.host ? std::size_t(s.host->side.layers().cache().block_bytes()) : 0;
-}
-
-double most_blocks_on_gpu(const State& s) {
-  const double block = double(block_bytes_of(s));
-  if (block == 0) return double(kMaxKvBlocks);
-  return (s.device.vram.free().value - kLeftBytes) / block - 1;
-}
-
-// Beside the host's buffers, and the blocks that are moved out of the pool.
-double most_blocks_on_host(const State& s, const BatchLimits& limits) {
-  const double block = double(host_block_bytes_of(s));
-  if (block == 0 || !s.ram.limit()) return double(kMaxKvBlocks);
-  const double moved = limits.host_blocks * (block + double(block_bytes_of(s)));
-  const Bytes room = *s.ram.limit() - s.ram.held();
-  return (room.value - HostBatch::buffer_bytes(*s.host, limits) - moved) / block;
-}
-
-int fitting_blocks(const State& s, const BatchLimits& limits) {
-  const double room = std::min(most_blocks_on_gpu(s), most_blocks_on_host(s, limits));
-  return int(std::clamp(room, 1.0, double(kMaxKvBlocks)));
+// What is left of the GPU's memory, and of a limit of the host's beside its buffers and the blocks
+// that are moved out of the pool. Where blocks are cold, VRAM is filled up to the threshold.
+PoolRoom room_of(const State& s, const BatchLimits& limits, const std::optional<KvEviction>& cold) {
+  const Vram& vram = s.device.vram;
+  const double free = vram.free().value, usable = vram.held().value + free;
+  const double left = cold ? std::max(kLeftBytes, (1 - cold->threshold) * usable) : kLeftBytes;
+  PoolRoom room{free - left, std::numeric_limits<double>::infinity()};
+  if (!s.ram.limit()) return room;
+  const PoolBlockBytes block = block_bytes_of(s);
+  const double buffers = s.host ? HostBatch::buffer_bytes(*s.host, limits) : 0;
+  room.host = (*s.ram.limit() - s.ram.held()).value - buffers -
+              limits.host_blocks * (block.of_host + block.of_gpu);
+  return room;
 }
 
 int most_sequences(const State& s, const BatchOptions& batch) {
   return std::min(batch.step_sequences, s.ubatch());
 }
 
-BatchLimits limits_of(const State& s, const BatchOptions& batch) {
-  BatchLimits limits{TokenCount(s.kv.cache().block_layout().block_tokens), 1, batch.host_blocks,
-                     TokenCount(s.ubatch()), most_sequences(s, batch)};
-  limits.blocks = batch.blocks ? *batch.blocks : fitting_blocks(s, limits);
-  return limits;
+// A pool, and the limits of steps over its blocks.
+struct Pool {
+  PoolSize size;
+  BatchLimits limits;
+};
+
+Pool pool_of(const State& s, const BatchOptions& batch, const std::optional<KvEviction>& cold) {
+  const auto block_tokens = TokenCount(s.kv.cache().block_layout().block_tokens);
+  Pool pool{{},
+            {block_tokens, 1, batch.host_blocks, TokenCount(s.ubatch()), most_sequences(s, batch)}};
+  const PoolBlockBytes bytes = block_bytes_of(s);
+  const PoolRoom room = room_of(s, pool.limits, cold);
+  pool.size = batch.blocks ? engine::pool_of(*batch.blocks, cold, block_tokens, bytes, room)
+                           : largest_pool(cold, block_tokens, bytes, room);
+  pool.limits.blocks = pool.size.blocks();
+  pool.limits.cold_blocks = pool.size.cold;
+  return pool;
 }
 
 std::optional<RowResults> results_for(State& s, const BatchOptions& batch) {
@@ -102,17 +114,20 @@ struct PartialMemory {
 class CudaBatchExecutor : public BatchExecutor {
  public:
   CudaBatchExecutor(std::unique_ptr<State> state, const BatchOptions& batch,
-                    const Allocator& host_memory, bool graphs)
+                    const BatchPlacement& placement)
       : state_(std::move(state)),
         results_(results_for(*state_, batch)),
         partials_(state_->spec(), state_->device.vram),
-        limits_(limits_of(*state_, batch)),
-        memory_(state_->device.vram, stream(), block_bytes_of(*state_), limits_.blocks,
-                limits_.host_blocks, host_memory),
-        inputs_(state_->device.vram, limits_),
-        graphs_wanted_(graphs && is_gpu_alone()),
+        pool_(pool_of(*state_, batch, placement.cold)),
+        memory_(state_->device.vram, stream(), std::size_t(block_bytes_of(*state_).of_gpu),
+                pool_.size, pool_.limits.host_blocks, placement.host_memory),
+        ring_(make_ring()),
+        blocks_(memory_, ring_ ? &*ring_ : nullptr, pool_.limits.block_tokens),
+        inputs_(state_->device.vram, pool_.limits),
+        graphs_wanted_(placement.graphs && is_gpu_alone()),
         token_inputs_(stream(), state_->buffers) {
-    if (state_->host) host_.emplace(*state_->host, state_->ram, limits_);
+    if (ring_) state_->kv.use(*ring_);
+    if (state_->host) host_.emplace(*state_->host, state_->ram, pool_.limits);
   }
   ~CudaBatchExecutor() override { static_cast<void>(cudaDeviceSynchronize()); }
 
@@ -128,7 +143,7 @@ class CudaBatchExecutor : public BatchExecutor {
   void read_block(int block, std::span<std::byte> to) override;
   void write_block(int block, std::span<const std::byte> from) override;
 
-  BatchLimits limits() const override { return limits_; }
+  BatchLimits limits() const override { return pool_.limits; }
   int threads() const override { return state_->host ? state_->host->side.threads() : 1; }
   const Model& model() const override { return *state_->model.model; }
   MovedBytes take_bytes() override;
@@ -144,6 +159,13 @@ class CudaBatchExecutor : public BatchExecutor {
     auto operator<=>(const GraphKey&) const = default;
   };
 
+  std::optional<ColdRing> make_ring() const {
+    if (pool_.size.cold == 0) return std::nullopt;
+    return std::optional<ColdRing>(std::in_place, state_->device.vram, stream(),
+                                   state_->kv.cache().block_layout(), layers_cached_on_gpu(*state_),
+                                   pool_.size.cold);
+  }
+  bool takes_graphs() const { return graphs_wanted_ && !has_cold_blocks_; }
   // The GPU keeps the whole model: a step is queued, and may be recorded, without a wait.
   bool is_gpu_alone() const { return !state_->on_host().any(); }
   bool is_one_token(const RowOrder& order) const { return order.tokens == 1 && is_gpu_alone(); }
@@ -165,8 +187,11 @@ class CudaBatchExecutor : public BatchExecutor {
   std::unique_ptr<State> state_;
   std::optional<RowResults> results_;  // absent: the head is on the host
   PartialMemory partials_;
-  BatchLimits limits_;
+  Pool pool_;
   BlockMemory memory_;
+  std::optional<ColdRing> ring_;  // absent: no block is cold
+  StepBlocks blocks_;
+  bool has_cold_blocks_ = false;  // the step that is computed
   StepInputs inputs_;
   bool graphs_wanted_;
   TokenGraphs token_graphs_;
@@ -192,7 +217,7 @@ void CudaBatchExecutor::queue_traced(TokenCount cached, const Queue& queue) {
 // the cache's blocks.
 void CudaBatchExecutor::queue_one(const SequenceStep& sequence, bool choose) {
   std::vector<std::byte*> blocks;
-  for (const int block : sequence.blocks) blocks.push_back(memory_.block(block));
+  for (const int block : sequence.blocks) blocks.push_back(blocks_.address(block));
   state_->kv.cache().list_blocks(std::move(blocks));
   SamplingMode mode = SamplingMode::kGreedy;
   const Sampler* const sampler = choose ? sequence.sampler : nullptr;
@@ -211,7 +236,7 @@ void CudaBatchExecutor::queue_one(const SequenceStep& sequence, bool choose) {
   if (recorder_)
     queue_traced(sequence.cached,
                  [&](StageListener* stages) { queue_token(*state_, splits, mode, stages); });
-  else if (graphs_wanted_)
+  else if (takes_graphs())
     token_graphs_.launch(stream(), {splits, mode, 0}, state_->kv.generation(),
                          [&] { queue_token(*state_, splits, mode, nullptr); });
   else
@@ -276,9 +301,9 @@ StepShape CudaBatchExecutor::place(std::span<const SequenceStep> sequences, cons
   if (order.chunks.empty() && is_gpu_alone())
     shape.singles = std::min(padded_rows(shape.singles), state_->ubatch());
   shape.context = padded_context(order.longest);
-  shape.table = int(std::max((shape.context + limits_.block_tokens - 1) / limits_.block_tokens,
+  shape.table = int(std::max((shape.context + limits().block_tokens - 1) / limits().block_tokens,
                              order.longest_table));
-  inputs_.place(sequences, order, shape, all_logits, memory_, stream());
+  inputs_.place(sequences, order, shape, all_logits, blocks_, stream());
   if (host_) host_->place(sequences, order, all_logits);
   return shape;
 }
@@ -329,7 +354,7 @@ void CudaBatchExecutor::queue_rows(std::span<const SequenceStep> sequences, cons
   if (recorder_)
     queue_traced(sequences.front().cached,
                  [&](StageListener* stages) { queue_all(rows, draw, stages); });
-  else if (order.chunks.empty() && graphs_wanted_)
+  else if (order.chunks.empty() && takes_graphs())
     launch(rows, draw);
   else
     queue_all(rows, draw, nullptr);
@@ -339,6 +364,7 @@ void CudaBatchExecutor::compute(std::span<const SequenceStep> sequences, const R
                                 bool all_logits) {
   state_->stop.throw_if_requested();
   if (state_->host) state_->host->side.layers().record_into(recorder_);
+  has_cold_blocks_ = blocks_.place(sequences);
   try {
     if (is_one_token(order))
       queue_one(sequences.front(), !all_logits);
@@ -355,7 +381,7 @@ void CudaBatchExecutor::compute(std::span<const SequenceStep> sequences, const R
 }
 
 std::span<const std::int32_t> CudaBatchExecutor::step(std::span<const SequenceStep> sequences) {
-  const RowOrder order = order_of(sequences, limits_);
+  const RowOrder order = order_of(sequences, limits());
   compute(sequences, order, false);
   ids_.assign(sequences.size(), BatchExecutor::kNoToken);
   if (!results_) {
@@ -375,7 +401,7 @@ std::span<const std::int32_t> CudaBatchExecutor::step(std::span<const SequenceSt
 }
 
 std::span<const float> CudaBatchExecutor::logits(std::span<const SequenceStep> sequences) {
-  const RowOrder order = order_of(sequences, limits_);
+  const RowOrder order = order_of(sequences, limits());
   compute(sequences, order, true);
   const auto width = std::size_t(state_->spec().vocabulary);
   logits_.resize(sequences.size() * width);
@@ -403,25 +429,25 @@ void CudaBatchExecutor::warm_up() {
 // Queues the copies of the GPU's part of the blocks, while the host copies its own.
 void CudaBatchExecutor::move_out(std::span<const BlockCopy> copies) {
   memory_.move_out(copies, stream());
-  moved_.to_host += double(copies.size() * memory_.block_bytes());
+  moved_.to_host += double(memory_.moved_out_of_gpu(copies) * memory_.block_bytes());
   if (host_) host_->move_out(copies);
 }
 
 void CudaBatchExecutor::move_in(std::span<const BlockCopy> copies) {
   memory_.move_in(copies, stream());
-  moved_.to_gpu += double(copies.size() * memory_.block_bytes());
+  moved_.to_gpu += double(memory_.moved_to_gpu(copies) * memory_.block_bytes());
   if (host_) host_->move_in(copies);
 }
 
 // The GPU's part of a block, and then the host's.
 void CudaBatchExecutor::read_block(int block, std::span<std::byte> to) {
-  RIGCAST_ASSERT(block >= 0 && block < limits_.blocks && to.size() >= block_bytes());
+  RIGCAST_ASSERT(block >= 0 && block < limits().blocks && to.size() >= block_bytes());
   memory_.read(block, to.data(), stream());
   if (host_) host_->read(block, to.subspan(memory_.block_bytes()));
 }
 
 void CudaBatchExecutor::write_block(int block, std::span<const std::byte> from) {
-  RIGCAST_ASSERT(block >= 0 && block < limits_.blocks && from.size() >= block_bytes());
+  RIGCAST_ASSERT(block >= 0 && block < limits().blocks && from.size() >= block_bytes());
   RIGCAST_CUDA_CALL(cudaSetDevice(state_->device.vram.device()));
   memory_.write(block, from.data(), restores_);
   if (host_) host_->write(block, from.subspan(memory_.block_bytes()));
@@ -431,6 +457,7 @@ MovedBytes CudaBatchExecutor::take_bytes() {
   MovedBytes all = std::exchange(moved_, {});
   if (state_->host) all += state_->host->side.take_bytes();
   if (host_) all += host_->take_bytes();
+  if (ring_) all += ring_->take_bytes();
   return all;
 }
 
@@ -438,8 +465,8 @@ MovedBytes CudaBatchExecutor::take_bytes() {
 
 std::unique_ptr<BatchExecutor> batch_executor_of(std::unique_ptr<State> state,
                                                  const BatchOptions& batch,
-                                                 const Allocator& host_memory, bool graphs) {
-  return std::make_unique<CudaBatchExecutor>(std::move(state), batch, host_memory, graphs);
+                                                 const BatchPlacement& placement) {
+  return std::make_unique<CudaBatchExecutor>(std::move(state), batch, placement);
 }
 
 }  // namespace rigcast::engine::cuda

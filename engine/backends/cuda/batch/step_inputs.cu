@@ -32,7 +32,7 @@ StepInputs::StepInputs(Vram& vram, const BatchLimits& limits)
       staging_(all_bytes(limits), "inputs of a step") {}
 
 void StepInputs::place(std::span<const SequenceStep> sequences, const RowOrder& order,
-                       const StepShape& shape, bool all_logits, const BlockMemory& memory,
+                       const StepShape& shape, bool all_logits, const StepBlocks& blocks,
                        const Stream& stream) {
   auto* const ids = staging_.as<std::int32_t>();
   std::int32_t* const positions = ids + tokens_;
@@ -46,16 +46,16 @@ void StepInputs::place(std::span<const SequenceStep> sequences, const RowOrder& 
       positions[row] = std::int32_t(s.cached) + std::int32_t(i);
       owners[row] = table;
     }
-    const std::size_t blocks = std::min(s.blocks.size(), std::size_t(shape.table));
-    for (std::size_t b = 0; b < blocks; ++b)
-      tables[std::int64_t(table) * shape.table + std::int64_t(b)] = memory.block(s.blocks[b]);
+    const std::size_t listed = std::min(s.blocks.size(), std::size_t(shape.table));
+    for (std::size_t b = 0; b < listed; ++b)
+      tables[std::int64_t(table) * shape.table + std::int64_t(b)] = blocks.address(s.blocks[b]);
     ++table;
   };
   for (const int i : order.singles) add(sequences[std::size_t(i)]);
   for (; row < shape.singles; ++row, ++table) {
     ids[row] = positions[row] = 0;
     owners[row] = table;
-    tables[std::int64_t(table) * shape.table] = memory.unused_block();
+    tables[std::int64_t(table) * shape.table] = blocks.unused_block();
   }
   for (const int i : order.chunks) {
     const SequenceStep& s = sequences[std::size_t(i)];

@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "engine/backends/cuda/batch/block_memory.cuh"
+#include "engine/backends/cuda/batch/step_blocks.cuh"
 #include "engine/backends/cuda/batch/step_rows.hpp"
 #include "engine/backends/cuda/forward/sequence_step.cuh"
 #include "engine/cuda/cuda_buffer.cuh"
@@ -24,11 +24,11 @@ class StepInputs {
   /// Throws ShortOfMemory.
   StepInputs(Vram& vram, const BatchLimits& limits);
 
-  /// Copies a step's inputs to the GPU. The previous step has ended. Rows past the sequences' own
-  /// read and write `unused`.
+  /// Copies a step's inputs to the GPU. The previous step has ended, and `blocks` have places for
+  /// this one. Rows past the sequences' own read and write the unused block.
   /// `all_logits`: every sequence wants logits; otherwise those with a sampler.
   void place(std::span<const SequenceStep> sequences, const RowOrder& order, const StepShape& shape,
-             bool all_logits, const BlockMemory& memory, const Stream& stream);
+             bool all_logits, const StepBlocks& blocks, const Stream& stream);
 
   const std::int32_t* ids() const { return on_gpu<std::int32_t>(0); }
   StepRows rows() const { return {ids() + tokens_, ids() + 2 * std::int64_t(tokens_)}; }

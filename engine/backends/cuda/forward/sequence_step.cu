@@ -7,6 +7,7 @@
 #include "engine/backends/cuda/forward/batch_experts.cuh"
 #include "engine/backends/cuda/forward/batch_products.cuh"
 #include "engine/backends/cuda/forward/decode.cuh"
+#include "engine/cuda/barrier_kernel.cuh"
 #include "engine/kernels/cuda/activations/tile_order.hpp"
 #include "engine/kernels/cuda/attention/prefill_attention.cuh"
 #include "engine/kernels/cuda/attention/step_attention.cuh"
@@ -47,13 +48,17 @@ void attend_chunk(const ForwardContext& f, const SequenceRows& step, const Promp
                   f.buffers.batch.x + first);
 }
 
-// batch.x = the attention output of all rows; true: tiled.
-bool attend_on_gpu(const ForwardContext& f, const SequenceRows& step, int kept, int layer) {
+// batch.x = the attention output of all rows; true: tiled. Kernels read keys and values before the
+// previous kernel has ended: where those are copied, all of them start behind a barrier.
+bool attend_on_gpu(const ForwardContext& f, KvState& kv, const SequenceRows& step, int layer) {
+  const int kept = kv.cache().layer(layer);
+  if (kv.await(kept)) launch_barrier_kernel(f.stream);
   rope_and_store(f.stream, new_token_inputs(f, layer), step.cache, kept, step.rows, step.at,
                  f.buffers.vectors.queries);
   const bool tiled = step.chunks.empty() && takes_tiled_attention(f, f.layer(layer), step.rows);
   attend_singles(f, step, kept, layer, tiled ? tiled_tokens(step.rows) : 0);
   for (const PromptChunk& chunk : step.chunks) attend_chunk(f, step, chunk, kept, layer);
+  kv.done(kept);
   return tiled;
 }
 
@@ -65,7 +70,7 @@ void queue_attention(State& s, const SequenceRows& step, int layer) {
   if (s.on_host().cache(layer))
     attend_on_host(f, *s.host, layer, step.owners, step.rows);
   else
-    tiled = attend_on_gpu(f, step, s.kv.cache().layer(layer), layer);
+    tiled = attend_on_gpu(f, s.kv, step, layer);
   add_attention_output(f, w, step.rows, tiled);
 }
 
@@ -118,6 +123,7 @@ void queue_sequences(State& s, const SequenceRows& step, StageListener* stages) 
   };
   begin(ActivityKind::kEmbedding, -1);
   s.streamed.begin({}, 0, step.rows);
+  s.kv.begin_sequences(stages);
   compute_rope_angles(f.stream, f.model.gpu.frequencies, f.hyper().rope_dims / 2, step.rows,
                       step.at, f.buffers.vectors.rope_cos_sin);
   if (on_host.embedding())
@@ -139,6 +145,7 @@ void queue_sequences(State& s, const SequenceRows& step, StageListener* stages) 
     queue_layer(s, step, layer++, stages);
   }
   s.streamed.end({});
+  s.kv.end_sequences();
 }
 
 int queue_sequence_heads(const ForwardContext& f, const SequenceRows& step, float* logits) {

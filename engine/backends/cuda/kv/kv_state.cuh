@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/backends/cuda/kv/cold_ring.cuh"
 #include "engine/backends/cuda/kv/cpu_gpu_kv_split.hpp"
 #include "engine/backends/cuda/kv/device_cache.cuh"
 #include "engine/cuda/copy_tracer.cuh"
@@ -13,8 +14,9 @@
 
 namespace rigcast::engine::cuda {
 
-/// If blocks are never evicted, all functions for cold blocks do nothing. Layers of a step are
-/// indexed among those that the cache keeps.
+/// If blocks are never evicted, all functions for cold blocks do nothing, unless there is a ring:
+/// that of a pool of several sequences' blocks. Layers of a step are indexed among those that the
+/// cache keeps.
 class KvState {
  public:
   /// Makes the cache of these layers of the model. `splits_cold_kv`: the host attends to some of
@@ -41,15 +43,22 @@ class KvState {
   /// A counter that changes when captured graphs of a token become invalid.
   int generation() const { return cache_.generation() + splits_changed_; }
 
-  // Calls 4 to 7 of the protocol in cold_blocks.cuh.
+  /// Steps bring cold blocks of a pool through the ring, which outlives their use. Not together
+  /// with eviction.
+  void use(ColdRing& ring);
+
+  // Calls 4 to 7 of the protocol in cold_blocks.cuh, or 2 to 5 of that in cold_ring.cuh.
   void prepare_token();
   void begin_token(CopyTracer* marks);
   void begin_batch(CopyTracer* marks);
+  /// Begins a step of several sequences, which end_sequences() ends.
+  void begin_sequences(CopyTracer* marks);
   /// True: attention must be launched with Start::kAfter, because its cached tokens may still be on
   /// their way.
   bool await(int layer);
   void done(int layer);
   void end_token();
+  void end_sequences();
 
   /// Bytes of cold blocks that the last step copied back.
   double step_bytes() const { return cache_.cold() ? cache_.cold()->step_bytes() : 0; }
@@ -63,6 +72,7 @@ class KvState {
   DeviceCache cache_;
   CpuGpuKvSplit kv_split_;
   bool splits_cold_kv_;
+  ColdRing* ring_ = nullptr;
   TokenCount host_blocks_ = 0;  // the oldest cold blocks, to which the host attends
   int splits_changed_ = 0;
   std::optional<int> split_at_;  // the cache's generation to which host_blocks_ belongs
