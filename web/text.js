@@ -16,6 +16,7 @@ function figure(v) {
   if (!Number.isFinite(v)) return "-";
   if (v === 0) return "0";
   const size = Math.abs(v);
+  if (size < 0.0995) return String(+v.toPrecision(3));
   if (size >= 999.5) return Math.round(v).toLocaleString("en-US");
   return v.toFixed(size >= 99.95 ? 0 : size >= 9.995 ? 1 : size >= 0.9995 ? 2 : 3);
 }

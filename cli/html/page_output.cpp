@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
+#include <sstream>
 
 #include "cli/shared/flag_checks.hpp"
 #include "core/files/output_file.hpp"
@@ -15,18 +15,37 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string& command() {
-  static std::string text;
+// What was typed.
+std::vector<std::string>& command() {
+  static std::vector<std::string> words;
+  return words;
+}
+
+// "/a/b.toml" and "~/c.toml" of "--rigs=/a/b.toml,~/c.toml".
+std::vector<std::string> paths_in(const std::string& word) {
+  const auto equals = word.starts_with('-') ? word.find('=') : std::string::npos;
+  std::istringstream items(equals == std::string::npos ? word : word.substr(equals + 1));
+  std::vector<std::string> out;
+  for (std::string item; std::getline(items, item, ',');) {
+    const bool is_path = item.starts_with('/') || item.starts_with("~/");
+    if (is_path && !item.ends_with('/')) out.push_back(item);
+  }
+  return out;
+}
+
+// The text with names of files where it has the word's paths: folders are nobody else's business.
+std::string without_folders(std::string text, const std::string& word) {
+  for (const std::string& path : paths_in(word)) {
+    const std::size_t folders = path.rfind('/') + 1;
+    for (auto at = text.find(path); at != std::string::npos; at = text.find(path, at))
+      text.erase(at, folders);
+  }
   return text;
 }
 
-// "/a/b.gguf" and "--weights=~/b.gguf" without the folders, which are nobody else's business.
-std::string without_folders(const std::string& word) {
-  const auto equals = word.starts_with('-') ? word.find('=') : std::string::npos;
-  const std::size_t begin = equals == std::string::npos ? 0 : equals + 1;
-  if (begin >= word.size() || (word[begin] != '/' && word[begin] != '~')) return word;
-  const std::string name = fs::path(word.substr(begin)).filename().string();
-  return word.substr(0, begin) + (name.empty() ? "." : name);
+std::string text_for_page(std::string text) {
+  for (const std::string& word : command()) text = without_folders(std::move(text), word);
+  return text;
 }
 
 bool is_same_file(const std::string& a, const std::string& b) {
@@ -40,11 +59,11 @@ bool is_same_file(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-void set_command(const std::vector<std::string>& words) { command() = command_text(words); }
+void set_command(const std::vector<std::string>& words) { command() = words; }
 
 std::string command_text(const std::vector<std::string>& words) {
   planner::Words shown;
-  std::ranges::transform(words, std::back_inserter(shown), without_folders);
+  for (const std::string& word : words) shown.push_back(without_folders(word, word));
   return planner::shell_text(shown);
 }
 
@@ -81,9 +100,9 @@ std::optional<Error> write_html(const OutputOptions& output, const Answer& answe
     options.file = "page";  // not a terminal: without colours
     return options;
   };
-  const auto page =
-      html_page({answer.title, command(), RIGCAST_VERSION, answer.render(form(Format::kJson)),
-                 answer.render(form(Format::kText)), answer.timelines});
+  const auto page = html_page(
+      {answer.title, command_text(command()), RIGCAST_VERSION, answer.render(form(Format::kJson)),
+       text_for_page(answer.render(form(Format::kText))), answer.timelines});
   return page ? write_file(output.html, *page) : page.error();
 }
 

@@ -12,6 +12,15 @@ const doings = {
 /** @type {Record<string, string>} */
 const laneClass = { "read file": "load", stage: "load", upload: "tiny", compute: "prefill" };
 
+/** Steps that a clock has, where d3's would be 200 s. @param {Scale} x @param {number} n */
+function clockTicks(x, n) {
+  const end = x.domain()[1];
+  if (end < 120) return x.ticks(n);
+  const steps = [30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400];
+  const step = steps.find((s) => end / s <= n) || end;
+  return Array.from({ length: Math.floor(end / step) + 1 }, (_, i) => i * step);
+}
+
 /** @param {Timeline} of @param {string} summary */
 function lanes(of, summary) {
   const rows = of.lanes.filter((lane) => lane.spans.length > 0);
@@ -22,7 +31,7 @@ function lanes(of, summary) {
     const x = d3.scaleLinear([0, of.end_s], [left, width - 24]);
     /** @type {Node[]} */
     const nodes = [];
-    for (const t of x.ticks(Math.max(2, Math.floor(width / 140)))) {
+    for (const t of clockTicks(x, Math.max(2, Math.floor(width / 140)))) {
       nodes.push(svg("line", { class: "gridline", x1: x(t), x2: x(t), y1: 0, y2: height - 24 }));
       const words = t ? seconds(t).replace(/\.0+(?=\D)/, "") : "0";
       nodes.push(svg("text", { x: x(t), y: height - 8, "text-anchor": "middle" }, words));

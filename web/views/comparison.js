@@ -28,7 +28,7 @@ function speedsPanel(c, which) {
   });
   return dumbbells({
     rows,
-    name: "tok/s: filled half-way through the context, hollow in a full one",
+    name: "tok/s",
     summary: rows.map((r) => r.title).join("; "),
   });
 }
@@ -152,7 +152,11 @@ function comparisonView(c) {
   const draw = (/** @type {number} */ which) => {
     const money = moneyPanel(c, which);
     figures.replaceChildren(
-      card("Speed of every rig", models[which], speedsPanel(c, which)),
+      card(
+        "Speed of every rig",
+        `${models[which]}; filled: half-way through the context, hollow: in a full one`,
+        speedsPanel(c, which),
+      ),
       ...(money ? [card("Speed for the money", models[which], ...money)] : []),
       card("In figures", models[which], comparedTable(c, which)),
     );

@@ -71,7 +71,9 @@ function requestVerdict(r) {
   const range = span(r.interval.tokens_per_s, figure);
   const prefill = r.prefill_tokens_per_s;
   const bound = r.bottleneck.decode;
-  const small = r.memory.find((m) => m.tier === "vram" && m.total > 0) || r.memory[0];
+  const free = (/** @type {DeviceMemory} */ m) => m.capacity - needed(m);
+  const gpus = r.memory.filter((m) => m.tier === "vram" && m.total > 0);
+  const small = gpus.sort((a, b) => free(a) - free(b))[0] || r.memory[0];
   const likely = r.measured ? "its runs" : "80 % interval";
   const before = r.bottleneck.prefill;
   return verdictCard({
@@ -95,7 +97,7 @@ function requestVerdict(r) {
       ),
       tile(
         isUnified(r) ? "Free for the GPU" : small.tier === "vram" ? "VRAM free" : "RAM free",
-        gib(small.capacity - needed(small)),
+        gib(free(small)),
         "GiB",
         `of ${gib(small.capacity)}; room for ${count(r.longest_context)} tokens`,
       ),

@@ -41,6 +41,20 @@ TEST_CASE("--html writes a page beside what is printed", "[cli]") {
   CHECK(folder.names() == std::vector<std::string>{"out.html"});
 }
 
+TEST_CASE("A page names files without the folders that they are in", "[cli]") {
+  const Folder folder;
+  const std::string runs = folder.write(
+      "runs.jsonl", R"({"model_type": "llama 1B Q8_0", "model_size": 1321082880, "n_prompt": 0, )"
+                    R"("n_gen": 128, "gpu_info": "NVIDIA GeForce RTX 4090", "avg_ts": 400.0, )"
+                    R"("n_gpu_layers": 99, "backends": "CUDA"})"
+                    "\n");
+  const Outcome o = run({"validate", "--against", runs, "--html", folder / "out.html"});
+  INFO(o.error);
+  const std::string page = read(folder / "out.html");
+  CHECK(contains(page, "rigcast validate --against runs.jsonl --html out.html"));
+  CHECK_FALSE(contains(page, folder.path().string()));
+}
+
 TEST_CASE("A page never takes the place of another output, a folder or a device", "[cli]") {
   const Folder folder;
   const std::string file = folder / "out.html";
