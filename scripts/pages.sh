@@ -20,6 +20,8 @@ sed "s|^name = .*|name = \"$evil\"|" models/llama-3.2-1b.toml >"$own/hostile.tom
 } >"$folder/hostile.csv"
 
 rtx=(--gpu rtx-3060-12gb --cpu core-i7-8700 --ram 2xddr4-2666:32GiB --ssd sata-ssd --pcie 3x16)
+printf 'arrival_s,input_tokens,output_tokens\n0,32,8\n0.5,40,8\n1,24,6\n' >"$folder/load.csv"
+
 declare -A pages=(
   [simulate]="simulate ${rtx[*]} --model llama-3.1-8b --quant Q6_K --context 32768"
   [misfit]="simulate ${rtx[*]} --model llama-3.1-8b --quant F16 --gpu-layers 33 --context 32768"
@@ -30,8 +32,11 @@ declare -A pages=(
   [several]="simulate --rig dual-rtx-3090 --model llama-3.3-70b --start cold"
   [load]="simulate --gpu rtx-4090 --model llama-3.1-8b --quant Q4_K_M --users 14 --load chat"
   [run]="run --model llama-3.2-1b --quant Q8_0 --synthetic --prompt-tokens 32 --output-tokens 16"
+  [run-load]="run --model llama-3.2-1b --quant Q8_0 --synthetic --load $folder/load.csv --context 2048"
   [plan]="plan --gpu rtx-3060-12gb --model qwen2.5-14b --context 16384"
-  [plan-misfit]="plan --gpu rtx-3060-12gb --model deepseek-v3"
+  [plan-disk]="plan --gpu rtx-3060-12gb --model deepseek-v3"
+  [plan-misfit]="plan --gpu rtx-3060-12gb --ram 2xddr4-2666:4GiB --model llama-3.3-70b
+                 --context 131072 --kv vram --quant Q8_0"
   [plan-load]="plan --gpu rtx-4090 --model llama-3.1-8b --load chat --users 200"
   [compare]="compare --model llama-3.3-70b,qwen3-30b-a3b --context 16384 --rig desktop-ddr5
              --budget 3000 --gpus rtx-3090,rtx-4090,rtx-5090,2xrtx-3090,strix-halo-128gb"
@@ -58,7 +63,7 @@ for name in "${names[@]}"; do
   code=0
   # shellcheck disable=SC2086  # several words
   "$program" ${pages[$name]} --format json -o "$folder/$name.json" --html "$folder/$name.html" \
-    2>"$folder/$name.err" || code=$?
+    >"$folder/$name.out" 2>"$folder/$name.err" || code=$?
   if ((code > 1)) || [ ! -s "$folder/$name.html" ]; then
     echo "no page $name: exit code $code" >&2
     cat "$folder/$name.err" >&2

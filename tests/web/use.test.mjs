@@ -107,6 +107,25 @@ use("simulate", "memory and time are told in words, too", async (page) => {
   for (const label of labels) assert.ok(label && /\d/.test(label), label);
 });
 
+use(
+  "simulate",
+  "a text is written at the forecast's speed, when somebody asks for it",
+  async (page) => {
+    const length = () => page.$eval(".written", (p) => p.textContent.length);
+    const whole = await length();
+    await new Promise((done) => setTimeout(done, 200));
+    assert.equal(await length(), whole);
+    await page.focus(".playing button");
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => document.querySelector(".written").textContent.length === 0);
+    await page.waitForFunction(() => document.querySelector(".written").textContent.length > 20);
+    await page.keyboard.press("Enter");
+    const stopped = await length();
+    await new Promise((done) => setTimeout(done, 200));
+    assert.equal(await length(), stopped);
+  },
+);
+
 use("misfit", "says what is missing where, and colours are not alone", async (page) => {
   assert.match(await text(page, "h1"), /GiB of VRAM are missing/);
   assert.match(await text(page, ".mark"), /does not fit/);

@@ -100,8 +100,8 @@ function advicePanel(r) {
   return card(title, "each one simulated", el("ul", { class: "advice" }, ...items));
 }
 
-/** @param {ScenarioFacts} s */
-function askedPanel(s) {
+/** @param {ScenarioFacts} s @param {string} [load] instead of one request */
+function askedPanel(s, load) {
   const w = s.workload;
   const p = s.placement;
   const layers = p.gpu_layers > s.model.layers ? "all layers and the head" : `${p.gpu_layers}`;
@@ -120,9 +120,10 @@ function askedPanel(s) {
     ["On the GPU", [`${layers} of ${s.model.layers} layers`, ...inRam].join(", ")],
     ["KV cache", `${s.kv.policy}, ${s.kv.type_k}/${s.kv.type_v}`],
     [
-      "Request",
-      `${count(w.prompt_tokens)} + ${count(w.output_tokens)} tokens after ${count(w.depth)}, ` +
-        `in a context of ${count(w.context)}, ${w.start} start`,
+      load ? "Load" : "Request",
+      load ||
+        `${count(w.prompt_tokens)} + ${count(w.output_tokens)} tokens after ${count(w.depth)}, ` +
+          `in a context of ${count(w.context)}, ${w.start} start`,
     ],
   ];
   return card("What was asked", null, smallTable("What was asked", ["", ""], rows));

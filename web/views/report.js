@@ -117,7 +117,7 @@ function servingVerdict(r, s) {
   const within = s.within_slo;
   const ok = s.state === "stable" && (within === null || within >= 0.95);
   return verdictCard({
-    mark: mark(ok ? "yes" : "part", `${s.state}: ${s.load}`),
+    mark: mark(ok ? "yes" : "part", `${r.measured ? "measured, " : ""}${s.state}: ${s.load}`),
     sentence: [
       `${name.model} on ${name.rig}: the first token of 95 % within `,
       el("em", {}, seconds(s.ttft_s.p95)),
@@ -153,6 +153,12 @@ function reportView(r, about) {
   if (!r.fits)
     return [missingVerdict(r), half(memoryPanel(r)), half(advicePanel(r)), askedPanel(r.scenario)];
   const load = r.serving;
+  if (load && r.measured) {
+    const said = r.warnings.length > 0 && card("Notes", null, ...notes(r.warnings));
+    const figures = [servingVerdict(r, load), latencyPanel(load), serverPanel(load)];
+    const asked = [memoryPanel(r), askedPanel(r.scenario, load.load), said];
+    return [...figures, ...asked].filter((node) => node instanceof HTMLElement);
+  }
   const one = [
     requestVerdict(r),
     half(memoryPanel(r)),
@@ -161,6 +167,7 @@ function reportView(r, about) {
     r.decode.by_position.length > 1 && speedPanel(r),
     load || r.measured ? null : half(advicePanel(r)),
     load || r.measured ? evidencePanel(r) : half(evidencePanel(r)),
+    load || r.measured ? null : feelPanel(r),
     askedPanel(r.scenario),
   ].filter((node) => node instanceof HTMLElement);
   if (!load) return one;
