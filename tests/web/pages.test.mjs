@@ -1,6 +1,7 @@
 // Pages as people open them: from a file, in light and dark, on a screen and on a phone.
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync, statSync } from "node:fs";
+import { createServer } from "node:http";
 import path from "node:path";
 import test, { after, before } from "node:test";
 import { file, folder, launch, open, overflow, settled, violations } from "./browser.mjs";
@@ -93,26 +94,36 @@ test("pages are small", () => {
 });
 
 test("the policy lets nothing in and nothing out", async () => {
-  const { page } = await open(browser, all[0]);
-  const tried = await page.evaluate(async () => {
+  let asked = 0;
+  const server = createServer((_, response) => response.end(String(++asked))).listen(
+    0,
+    "127.0.0.1",
+  );
+  await new Promise((done) => server.once("listening", done));
+  const { page, told } = await open(browser, all[0]);
+  const tried = await page.evaluate(async (address) => {
     const inline = document.createElement("script");
     inline.textContent = "window.ran = true";
     document.body.append(inline);
-    const image = new Image();
-    const loaded = new Promise((done) => {
-      image.onload = () => done("loaded");
-      image.onerror = () => done("refused");
-    });
-    image.src = "https://example.com/a.png";
-    document.body.append(image);
-    const fetched = await fetch("https://example.com").then(
+    const loads = (tag) =>
+      new Promise((done) => {
+        const node = document.createElement(tag);
+        node.onload = () => done("loaded");
+        node.onerror = () => done("refused");
+        node.src = address + tag;
+        document.body.append(node);
+      });
+    const fetched = fetch(address).then(
       () => "loaded",
       () => "refused",
     );
-    return { ran: !!window.ran, image: await loaded, fetched };
-  });
-  assert.deepEqual(tried, { ran: false, image: "refused", fetched: "refused" });
+    return { ran: !!window.ran, all: [await loads("img"), await loads("script"), await fetched] };
+  }, `http://127.0.0.1:${server.address().port}/`);
+  assert.deepEqual(tried, { ran: false, all: ["refused", "refused", "refused"] });
+  assert.equal(asked, 0);
+  assert.ok(told.filter((t) => /Content Security Policy/.test(t)).length >= 4, told.join("\n"));
   await page.close();
+  server.close();
 });
 
 for (const name of all.filter((n) => n.startsWith("hostile")))
