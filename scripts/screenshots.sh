@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Pictures of pages, for documents and to look at.
-#   scripts/screenshots.sh PROGRAM FOLDER [NAME:WIDTH:THEME...]
-# NAME: of scripts/pages.sh; default: simulate and validate, 1360 px, light.
+#   scripts/screenshots.sh PROGRAM FOLDER [NAME:WIDTH:THEME[:HEIGHT]...]
+# NAME: of scripts/pages.sh; HEIGHT: of what is shown, default: all. Default: those of docs/pages.md.
 set -euo pipefail
 program=$(realpath "$1")
 mkdir -p "$2"
@@ -10,7 +10,7 @@ shift 2
 cd "$(dirname "$0")/.."
 scripts/setup-browser.sh
 shots=("$@")
-((${#shots[@]})) || shots=(simulate:1360:light validate:1360:light)
+((${#shots[@]})) || shots=(simulate:1100:light:1240 capacity:1100:dark:1240)
 pages=$(mktemp -d)
 trap 'rm -rf "$pages"' EXIT
 mapfile -t names < <(printf '%s\n' "${shots[@]%%:*}" | sort -u)

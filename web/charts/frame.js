@@ -123,7 +123,7 @@ function glyphKeys(names) {
       name,
     ),
   );
-  return el("ul", { class: "keys" }, ...keys);
+  return el("ul", { class: "keys chart-keys" }, ...keys);
 }
 
 /** What lines and areas stand for. @param {[string, string][]} of class of the line, and words */
