@@ -74,7 +74,12 @@ function tile(name, value, unit, why) {
     "div",
     { class: "tile" },
     el("dt", {}, name),
-    el("dd", { class: value.length > 9 ? "big words" : "big" }, value, unit && el("small", {}, unit)),
+    el(
+      "dd",
+      { class: value.length > 9 ? "big words" : "big" },
+      value,
+      unit && el("small", {}, unit),
+    ),
     el("dd", { class: "why" }, why),
   );
 }
