@@ -10,7 +10,7 @@ shift 2
 cd "$(dirname "$0")/.."
 scripts/setup-browser.sh
 shots=("$@")
-((${#shots[@]})) || shots=(simulate:1100:light:1240 capacity:1100:dark:1240)
+((${#shots[@]})) || shots=(simulate:1000:light:1150 capacity:1000:dark:1000)
 pages=$(mktemp -d)
 trap 'rm -rf "$pages"' EXIT
 mapfile -t names < <(printf '%s\n' "${shots[@]%%:*}" | sort -u)

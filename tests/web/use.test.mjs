@@ -178,9 +178,9 @@ use("validate", "another figure is another headline", async (page) => {
   assert.notEqual(await text(page, "h1"), before);
 });
 
-use("capacity", "has the knee and what was wanted in its curve", async (page) => {
+use("capacity", "has the most that is served and what was wanted in its curve", async (page) => {
   const words = await page.$$eval(".chart text", (all) => all.map((t) => t.textContent).join(" "));
-  assert.match(words, /knee: \d+ users/);
+  assert.match(words, /serves \d+ users/);
   assert.match(words, /wanted: TTFT p95 2.00/);
 });
 

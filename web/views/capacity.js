@@ -1,5 +1,5 @@
 "use strict";
-/* How many users a machine serves: latency by load, with the knee and what was wanted. */
+/* How many users a machine serves: latency by load, with the capacity and what was wanted. */
 
 /** "ttft=2s@95,tpot=80ms@95" @param {string} text
     @returns {{what: string, limit: number, percentile: string, words: string}[]} */
@@ -49,7 +49,8 @@ function latencyCurve(c, key, name) {
       { class: "limit", points: of("p50") },
       { class: "speed", points: of("p95"), dots: true },
     ],
-    verticals: most > 0 ? [{ x: most, name: `knee: ${amount(c, most)} ${unit}`, quiet: true }] : [],
+    verticals:
+      most > 0 ? [{ x: most, name: `serves ${amount(c, most)} ${unit}`, quiet: true }] : [],
     horizontals: wanted
       ? [
           {
@@ -84,7 +85,7 @@ function throughputCurve(c) {
     yName: "tok/s",
     xMax: Math.max(...points.map((p) => p[0]), most) * 1.04,
     series: [{ class: "speed", points, dots: true }],
-    verticals: most > 0 ? [{ x: most, name: "knee", quiet: true }] : [],
+    verticals: most > 0 ? [{ x: most, name: "capacity", quiet: true }] : [],
     height: 300,
   });
   return card("Throughput against load", "tokens of answers, of all users", drawing);
@@ -107,7 +108,7 @@ function loadsTable(c) {
     "state",
   ];
   const rows = c.curve.map((p) => [
-    loadOf(p) === most ? `${amount(c, most)} (knee)` : amount(c, loadOf(p)),
+    loadOf(p) === most ? `${amount(c, most)} (capacity)` : amount(c, loadOf(p)),
     figure(p.throughput.requests_per_s),
     figure(p.throughput.output_tokens_per_s),
     seconds(p.ttft_s.p50),
