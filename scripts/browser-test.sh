@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Checks web/ and the pages that --html writes: types, the vendored d3, and pages in a browser.
+# Checks web/ and the pages that --html writes: types, layout, the vendored d3, and pages in
+# a browser.
 #   scripts/browser-test.sh [--short] [PROGRAM]     PROGRAM: default build/release/rigcast
 # --short: a page of each kind, each in one of light and dark, screen and phone (a minute).
 # Needs Node.js; scripts/setup-browser.sh installs the rest. Not a part of ctest.
@@ -12,6 +13,8 @@ program=${1:-build/release/rigcast}
 scripts/setup-browser.sh
 
 tests/web/node_modules/.bin/tsc -p web
+tests/web/node_modules/.bin/prettier --print-width 100 --log-level warn --check \
+  "web/*.{js,ts}" "web/{charts,panels,views}/*.js" "tests/web/*.mjs"
 scripts/vendor-d3.sh --check
 names=()
 ((short)) && names=(capacity compare hostile misfit plan simulate sweep sweep-map validate)
