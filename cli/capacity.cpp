@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/html/page_output.hpp"
 #include "cli/load/compare_loads.hpp"
 #include "cli/load/compared_rigs.hpp"
 #include "cli/shared/output.hpp"
@@ -18,6 +19,7 @@
 #include "planner/capacity/capacity_text.hpp"
 #include "planner/commands.hpp"
 #include "planner/server_commands.hpp"
+#include "report/report_words.hpp"
 #include "report/terminal/progress_line.hpp"
 #include "sim/serving/scenario_ram.hpp"
 #include "sim/serving/simulate_load.hpp"
@@ -113,8 +115,23 @@ int capacities(const Options& o, const TomlDocument& document, const Catalogue& 
   return capacities_of({*std::move(rigs), what, *prices}, o.output, catalogue);
 }
 
+// Refers to the report, which must outlive it.
+Answer answer_of(const CapacityReport& report) {
+  const auto render = [&report](const OutputOptions& output) {
+    switch (output.format) {
+      case Format::kJson: return to_json(report);
+      case Format::kCsv: return planner::to_csv(report);
+      case Format::kText: break;
+    }
+    return to_text(report, {wants_colour(output), 100});
+  };
+  const Scenario& s = report.scenario;
+  return {fmt::format("{} {} on {}: capacity", s.model.name, s.quant, rig_name(s.rig)), render};
+}
+
 int capacity_verb(const Options& o, const Catalogue& catalogue) {
   if (const auto error = check_outputs({o.output.file})) return fail(*error);
+  if (const auto error = check_html(o.output)) return fail(*error);
   const auto document = o.flags.document();
   if (!document) return fail(document.error());
   if (!o.machines.rigs.empty() || !o.machines.gpus.empty())
@@ -153,13 +170,7 @@ int capacity_verb(const Options& o, const Catalogue& catalogue) {
   if (!o.no_advice)
     report.changes = simulate_changes(*document, catalogue, *scenario, report.capacity.most);
   report.command = planner::shell_text(planner::server_command(*scenario, simulation->placement()));
-  std::string text;
-  switch (o.output.format) {
-    case Format::kJson: text = to_json(report); break;
-    case Format::kCsv: text = planner::to_csv(report); break;
-    case Format::kText: text = to_text(report, {wants_colour(o.output), 100}); break;
-  }
-  if (auto error = emit(o.output, text)) return fail(*error);
+  if (auto error = emit(o.output, answer_of(report))) return fail(*error);
   return report.capacity.most > 0 ? kDone : kAnswerIsNo;
 }
 
@@ -171,6 +182,7 @@ void add_capacity(CLI::App& app, const OpenCatalogue& open, Run& run) {
   auto o = std::make_shared<Options>();
   o->flags.add_to(*verb);
   o->output.add_to(*verb);
+  add_html(*verb, o->output);
   o->machines.add_to(*verb, "Machines");
   verb->add_flag("--no-advice", o->no_advice, "do not simulate alternatives")->group("Output");
   verb->footer(

@@ -4,6 +4,7 @@
 #include <memory>
 #include <sstream>
 
+#include "cli/html/page_output.hpp"
 #include "cli/load/compare_loads.hpp"
 #include "cli/load/compared_rigs.hpp"
 #include "cli/shared/output.hpp"
@@ -212,13 +213,20 @@ void progress(std::size_t done, std::size_t all) {
   if (all > 10) show_progress(done == all ? "" : fmt::format("{} of {} rigs", done, all));
 }
 
-std::string render(const Comparison& c, const Workload& workload, const OutputOptions& output) {
-  switch (output.format) {
-    case Format::kJson: return to_json(c);
-    case Format::kCsv: return to_csv(c);
-    case Format::kText: break;
-  }
-  return to_text(c, workload, {wants_colour(output), 100});
+// Refers to the comparison, which must outlive it.
+Answer answer_of(const Comparison& c, const Workload& workload) {
+  const auto render = [&c, workload](const OutputOptions& output) {
+    switch (output.format) {
+      case Format::kJson: return to_json(c);
+      case Format::kCsv: return to_csv(c);
+      case Format::kText: break;
+    }
+    return to_text(c, workload, {wants_colour(output), 100});
+  };
+  std::string models;
+  for (const planner::ComparedModel& m : c.rigs.front().models)
+    models += (models.empty() ? "" : ", ") + m.model;
+  return {fmt::format("{} on {} rigs", models, c.rigs.size()), render};
 }
 
 bool has_load(const TomlDocument& document) {
@@ -236,6 +244,7 @@ int compare_load(const Options& o, std::vector<NamedRig>& rigs,
 }
 
 int compare_verb(Options& o, const Catalogue& catalogue) {
+  if (const auto error = check_html(o.output)) return fail(*error);
   auto base = o.flags.document();
   if (!base) return fail(base.error());
   if (!o.base.empty())
@@ -267,8 +276,7 @@ int compare_verb(Options& o, const Catalogue& catalogue) {
   progress(rigs->size(), rigs->size());
   planner::rank(compared);
   if (compared.rigs.size() > kShown) compared.rigs.resize(kShown);
-  if (auto error = emit(o.output, render(compared, planner.workload(), o.output)))
-    return fail(*error);
+  if (auto error = emit(o.output, answer_of(compared, planner.workload()))) return fail(*error);
   const bool part = upgrades && compared.rigs.size() > 1;
   return compared.rigs[part ? 1 : 0].qualifies(part || !upgrades ? compared.budget : std::nullopt)
              ? kDone
@@ -282,6 +290,7 @@ void add_compare(CLI::App& app, const OpenCatalogue& open, Run& run) {
   auto o = std::make_shared<Options>();
   o->flags.add_to(*verb);
   o->output.add_to(*verb);
+  add_html(*verb, o->output);
   o->constraints.add_to(*verb);
   constexpr const char* kGroup = "Comparison";
   o->machines.add_to(*verb, kGroup);

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/html/page_output.hpp"
 #include "cli/shared/empty_value.hpp"
 #include "cli/shared/lost_file.hpp"
 #include "cli/shared/output.hpp"
@@ -110,6 +111,9 @@ int parse_and_run(int argc, char** argv) {
   }
   std::vector<std::string> words = arguments(argc, argv);
   if (const auto error = unknown_verb(app, words.front())) return cli::fail(*error);
+  std::vector<std::string> typed = words;
+  typed.insert(typed.begin(), "rigcast");
+  cli::set_command(typed);
   std::ranges::reverse(words);  // as CLI11 takes them
   try {
     app.parse(std::move(words));

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "cli/html/page_output.hpp"
 #include "cli/load/plan_load.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/shared/plan_tools.hpp"
@@ -101,13 +102,17 @@ std::string emitted(const std::string& program, const TomlDocument& document, co
   return out;
 }
 
-std::string render(const Scenario& s, const planner::Plan& plan, const OutputOptions& output) {
-  switch (output.format) {
-    case Format::kJson: return to_json(s, plan);
-    case Format::kCsv: return to_csv(s, plan);
-    case Format::kText: break;
-  }
-  return to_text(s, plan, {wants_colour(output), 100});
+// Refers to both, which must outlive it.
+Answer answer_of(const Scenario& s, const planner::Plan& plan) {
+  const auto render = [&s, &plan](const OutputOptions& output) {
+    switch (output.format) {
+      case Format::kJson: return to_json(s, plan);
+      case Format::kCsv: return to_csv(s, plan);
+      case Format::kText: break;
+    }
+    return to_text(s, plan, {wants_colour(output), 100});
+  };
+  return {fmt::format("{} on {}: a plan", s.model.name, rig_name(s.rig)), render};
 }
 
 // Older cards are hardly sold.
@@ -200,6 +205,7 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
   if (o.output.format != Format::kText && !o.emit.empty())
     return fail(bad_input("--emit prints what to type, neither JSON nor CSV",
                           "without --emit: the JSON has all commands"));
+  if (const auto error = check_html(o.output)) return fail(*error);
   auto document = o.flags.document();
   if (!document) return fail(document.error());
   if (is_paged(o.emit)) assume_paged(*document, o.emit);
@@ -236,8 +242,15 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
   }
   if (plan.ranked.empty()) {
     const Error why = nothing_fits(*scenario, plan.candidates, plan.would_fit);
+    Answer answer = answer_of(*scenario, plan);
+    answer.render = [&](const OutputOptions& output) {
+      const bool json = output.format == Format::kJson;
+      return json ? to_json(*scenario, plan, why.message) : why.text() + "\n";
+    };
+    if (!o.output.html.empty())
+      if (auto error = write_html(o.output, answer)) return fail(*error);
     if (o.output.format == Format::kJson)
-      if (auto error = emit(o.output, to_json(*scenario, plan, why.message))) return fail(*error);
+      if (auto error = emit(o.output, answer.render(o.output))) return fail(*error);
     return fail(why);
   }
   // The plans that are shown are forecast in full.
@@ -245,10 +258,14 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
     plan.ranked[i].report = forecast_to_show(plan.ranked[i].report.scenario);
     planner::time_turns(*constraints, request_seconds, plan.ranked[i]);
   }
-  const std::string text = o.emit.empty()
-                               ? render(*scenario, plan, o.output)
-                               : emitted(o.emit, *document, *scenario, plan.ranked.front());
-  if (auto error = emit(o.output, text)) return fail(*error);
+  Answer answer = answer_of(*scenario, plan);
+  if (!o.output.html.empty())
+    answer.timelines = forecast_timelines(plan.ranked.front().report.scenario);
+  if (!o.emit.empty())
+    answer.render = [&](const OutputOptions&) {
+      return emitted(o.emit, *document, *scenario, plan.ranked.front());
+    };
+  if (auto error = emit(o.output, answer)) return fail(*error);
   if (!o.emit.empty() && !plan.ranked.front().unmet.empty())
     fmt::print(stderr, "rigcast: no plan meets the constraints: {}\n", plan.ranked.front().unmet);
   return plan.ranked.front().unmet.empty() ? kDone : kAnswerIsNo;
@@ -261,10 +278,12 @@ void add_plan(CLI::App& app, const OpenCatalogue& open, Run& run) {
   auto o = std::make_shared<Options>();
   o->flags.add_to(*verb);
   o->output.add_to(*verb);
+  CLI::Option* html = add_html(*verb, o->output);
   o->constraints.add_to(*verb);
   verb->add_option("--emit", o->emit,
                    "print what to type for llama.cpp, ollama, vllm, sglang or rigcast")
       ->check(CLI::IsMember({"llama.cpp", "ollama", "vllm", "sglang", "rigcast"}))
+      ->excludes(html)
       ->type_name("PROGRAM")
       ->group("Plan");
   verb->footer(

@@ -7,13 +7,14 @@
 #include <limits>
 #include <memory>
 
+#include "cli/html/page_output.hpp"
+#include "cli/html/report_answer.hpp"
 #include "cli/run/run_logits.hpp"
 #include "cli/shared/chat_template.hpp"
 #include "cli/shared/device_names.hpp"
 #include "cli/shared/flag_checks.hpp"
 #include "cli/shared/model_argument.hpp"
 #include "cli/shared/output.hpp"
-#include "cli/shared/report_output.hpp"
 #include "cli/shared/scenario_flags.hpp"
 #include "cli/verbs.hpp"
 #include "core/files/output_file.hpp"
@@ -21,6 +22,7 @@
 #include "core/text/unit_text.hpp"
 #include "engine/backends/backend.hpp"
 #include "engine/tokenizer/file_vocabulary.hpp"
+#include "report/html/timeline.hpp"
 #include "validation/runs/local_machine.hpp"
 #include "validation/runs/measure.hpp"
 
@@ -102,14 +104,15 @@ int run_load(std::shared_ptr<Scenario> scenario, const validation::ExecuteOption
   std::ranges::copy(scenario->warnings, std::back_inserter(executed->report.warnings));
   if (!options.requests_file.empty())
     if (auto error = write_file(options.requests_file, executed->requests)) return fail(*error);
-  if (auto error = emit(options.output, render(executed->report, options.output)))
-    return fail(*error);
+  if (auto error = emit(options.output, answer_of(executed->report))) return fail(*error);
   return kDone;
 }
 
 int run_verb(const Options& options, const Catalogue& catalogue) {
   if (const auto error = check_outputs({options.output.file, options.trace_file,
                                         options.logits.logits_file, options.requests_file}))
+    return fail(*error);
+  if (const auto error = check_html(options.output, {options.trace_file, options.requests_file}))
     return fail(*error);
   validation::ExecuteOptions how = options.execute;
   const auto backend = engine::built_in_backends().find(options.device);
@@ -139,8 +142,10 @@ int run_verb(const Options& options, const Catalogue& catalogue) {
     if (auto error = write_file(options.trace_file, to_chrome_trace(executed->events, title)))
       return fail(*error);
   }
-  if (auto error = emit(options.output, render(executed->report, options.output)))
-    return fail(*error);
+  Answer answer = answer_of(executed->report);
+  if (executed->traced_slowdown)
+    answer.timelines = {timeline_json(executed->events, name(scenario->workload.start))};
+  if (auto error = emit(options.output, answer)) return fail(*error);
   return kDone;
 }
 
@@ -218,6 +223,7 @@ void add_run(CLI::App& app, const OpenCatalogue& open, Run& run) {
   options->flags.add_to(*verb);
   add_options(*verb, *options);
   options->output.add_to(*verb);
+  add_html(*verb, options->output)->excludes("--tokens");
   verb->footer(
       "Examples\n"
       "  rigcast run --model llama-3.2-1b --synthetic\n"

@@ -3,9 +3,10 @@
 #include <memory>
 
 #include "cli/advice.hpp"
+#include "cli/html/page_output.hpp"
+#include "cli/html/report_answer.hpp"
 #include "cli/shared/flag_checks.hpp"
 #include "cli/shared/output.hpp"
-#include "cli/shared/report_output.hpp"
 #include "cli/shared/scenario_flags.hpp"
 #include "cli/verbs.hpp"
 #include "core/files/output_file.hpp"
@@ -102,6 +103,8 @@ int simulate_verb(const Options& options, const Catalogue& catalogue) {
   if (const auto error =
           check_outputs({options.output.file, options.trace_file, options.requests_file}))
     return fail(*error);
+  if (const auto error = check_html(options.output, {options.trace_file, options.requests_file}))
+    return fail(*error);
   const auto document = options.flags.document();
   if (!document) return fail(document.error());
   auto scenario = make_scenario(*document, catalogue);
@@ -125,7 +128,8 @@ int simulate_verb(const Options& options, const Catalogue& catalogue) {
     if (auto error = add_serving(report, options.trace_file, options.requests_file))
       return fail(*error);
   }
-  if (options.by_context) report.by_context = sim::by_context(*report.scenario);
+  const bool has_page = !options.output.html.empty();
+  if (options.by_context || has_page) report.by_context = sim::by_context(*report.scenario);
   if (!options.no_advice && !report.serving) {
     auto advice = advise(*document, catalogue, report);
     if (!advice) return fail(advice.error());
@@ -137,7 +141,9 @@ int simulate_verb(const Options& options, const Catalogue& catalogue) {
     if (auto error = write_file(options.trace_file, to_chrome_trace(events, title)))
       return fail(*error);
   }
-  if (auto error = emit(options.output, render(report, options.output))) return fail(*error);
+  Answer answer = answer_of(report);
+  if (has_page && report.fits) answer.timelines = forecast_timelines(report.scenario);
+  if (auto error = emit(options.output, answer)) return fail(*error);
   return report.fits ? kDone : kAnswerIsNo;
 }
 
@@ -148,6 +154,7 @@ void add_simulate(CLI::App& app, const OpenCatalogue& open, Run& run) {
   auto options = std::make_shared<Options>();
   options->flags.add_to(*verb);
   options->output.add_to(*verb);
+  add_html(*verb, options->output);
   verb->add_option("--trace", options->trace_file,
                    "write a Chrome/Perfetto trace; of a load, what each slot and copy does")
       ->check(not_empty())

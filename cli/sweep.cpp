@@ -4,21 +4,24 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
+#include "cli/html/page_output.hpp"
 #include "cli/shared/flag_checks.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/shared/plan_tools.hpp"
 #include "cli/shared/scenario_flags.hpp"
 #include "cli/sweep/inputs.hpp"
+#include "cli/sweep/lines.hpp"
 #include "cli/sweep/part.hpp"
 #include "cli/sweep/space.hpp"
 #include "cli/verbs.hpp"
 #include "core/files/interrupt.hpp"
-#include "core/text/csv_quote.hpp"
+#include "core/text/unit_text.hpp"
 #include "report/json_values.hpp"
 #include "report/terminal/progress_line.hpp"
 #include "sim/workers.hpp"
@@ -115,34 +118,6 @@ Json row(const Sweep& sweep, std::int64_t index, const Catalogue& catalogue) {
   return out;
 }
 
-std::string csv_field(const Json& value) {
-  if (value.is_null()) return "";
-  return value.is_string() ? csv_quote(value.get<std::string>()) : value.dump();
-}
-
-// A swept value as the type that it has in a scenario: the sweep keeps the words of the command.
-Json typed(const Json& value) {
-  const Json parsed = Json::parse(value.get<std::string>(), nullptr, false);
-  return parsed.is_number() || parsed.is_boolean() ? parsed : value;
-}
-
-std::string line_of(Json row, Format format) {
-  if (format != Format::kCsv) {
-    for (auto& [key, value] : row.items())
-      if (value.is_string() && key.find('.') != std::string::npos) value = typed(value);
-    return row.dump() + "\n";
-  }
-  std::string out;
-  for (const auto& [key, value] : row.items()) out += (out.empty() ? "" : ",") + csv_field(value);
-  return out + "\n";
-}
-
-std::string header_of(const Json& row) {
-  std::string out;
-  for (const auto& [key, value] : row.items()) out += (out.empty() ? "" : ",") + csv_field(key);
-  return out + "\n";
-}
-
 // Why no scenario can be made with value `value` of key `key`; nullopt: one can, or there are too
 // many to try.
 std::optional<Error> check_value(const Sweep& sweep, std::size_t key, std::int64_t value,
@@ -177,7 +152,8 @@ Result<SweepPart> part_of(const Options& o, const Sweep& sweep, const Catalogue&
   if (std::filesystem::is_directory(o.output.file, ignored))
     return bad_input(fmt::format("-o {}: that is a folder", o.output.file), "name a file in it");
   if (const auto error = check_outputs({o.output.file})) return *error;
-  const std::string words = fmt::format("{} {} {}", sweep.words, o.shard, int(o.output.format));
+  const std::string words = fmt::format("{} {} {}{}", sweep.words, o.shard, int(o.output.format),
+                                        o.output.html.empty() ? "" : " page");
   return SweepPart::open(part_file(o.output.file),
                          {fmt::format("{:016x}", std::hash<std::string>{}(words)),
                           inputs_id(catalogue, sweep.base, sweep.space.keys())},
@@ -218,8 +194,9 @@ PieceText all_of(const SweepPart& part) {
   return all;
 }
 
-// Until all that is wanted is in `part`, or an interrupt comes.
-void run_share(const Sweep& sweep, const Share& share, Format format, int jobs,
+// Until all that is wanted is in `part`, or an interrupt comes. `line_of`: of a scenario's results.
+void run_share(const Sweep& sweep, const Share& share,
+               const std::function<std::string(const Json&)>& line_of, int jobs,
                const Catalogue& catalogue, SweepPart& part) {
   std::vector<std::int64_t> wanted;
   for (const std::int64_t p : share.pieces)
@@ -231,7 +208,7 @@ void run_share(const Sweep& sweep, const Share& share, Format format, int jobs,
     for (std::int64_t i = first; i < std::min(share.scenarios, first + share.piece_size); ++i) {
       const Json made = row(sweep, i, catalogue);
       out.refused += made.at("gpu_layers").is_null() ? 1 : 0;
-      out.lines += line_of(made, format);
+      out.lines += line_of(made);
     }
     return fmt::format("{}\n{}", out.refused, out.lines);
   };
@@ -247,8 +224,25 @@ void run_share(const Sweep& sweep, const Share& share, Format format, int jobs,
   show_progress("");
 }
 
+constexpr std::int64_t kMaxPageRows = 20'000;
+
+Error too_many_for_page(std::int64_t rows) {
+  return bad_input(fmt::format("--html: a page holds {} combinations, these are {}",
+                               text_count(kMaxPageRows), text_count(rows)),
+                   "fewer values, a part of them (--shard 1/8), or -o FILE without --html");
+}
+
+// Refers to both, which must outlive it.
+Answer page_of(const Sweep& sweep, const std::vector<Json>& rows) {
+  const auto render = [&](const OutputOptions& form) {
+    return form.format == Format::kJson ? sweep_json(sweep.space.keys(), rows) : sweep_text(rows);
+  };
+  return {fmt::format("A sweep of {} combinations", rows.size()), render};
+}
+
 int sweep_verb(const Options& o, const Catalogue& catalogue) {
   const OnInterrupt on_interrupt;
+  if (const auto error = check_html(o.output)) return fail(*error);
   const auto sweep = sweep_of(o);
   if (!sweep) return fail(sweep.error());
   const auto shard = parse_shard(o.shard);
@@ -258,7 +252,12 @@ int sweep_verb(const Options& o, const Catalogue& catalogue) {
   if (!part) return fail(part.error());
   const Format format = o.output.format == Format::kJson ? Format::kJson : Format::kCsv;
   const Share share = share_of(sweep->space.size(), *shard);
-  run_share(*sweep, share, format, o.jobs, catalogue, *part);
+  const bool has_page = !o.output.html.empty();
+  if (has_page && share.size() > kMaxPageRows) return fail(too_many_for_page(share.size()));
+  run_share(
+      *sweep, share,
+      [&](const Json& made) { return has_page ? made.dump() + "\n" : line_of(made, format); },
+      o.jobs, catalogue, *part);
   if (part->pieces().size() < share.pieces.size())
     return fail({ErrorKind::kMachine,
                  fmt::format("interrupted after {} of {} pieces", part->pieces().size(),
@@ -267,6 +266,12 @@ int sweep_verb(const Options& o, const Catalogue& catalogue) {
                                                   : "the same command goes on from there",
                  {}});
   PieceText all = all_of(*part);
+  if (has_page) {
+    const std::vector<Json> rows = rows_of(all.lines);
+    if (auto error = write_html(o.output, page_of(*sweep, rows))) return fail(*error);
+    all.lines.clear();
+    for (const Json& made : rows) all.lines += line_of(made, format);
+  }
   if (format == Format::kCsv) all.lines = header_of(row(*sweep, 0, catalogue)) + all.lines;
   if (auto error = emit(o.output, all.lines)) return fail(*error);
   part->remove();
@@ -284,6 +289,7 @@ void add_sweep(CLI::App& app, const OpenCatalogue& open, Run& run) {
   auto o = std::make_shared<Options>();
   o->flags.add_to(*verb);
   o->output.add_to(*verb);
+  add_html(*verb, o->output);
   verb->add_option("--shard", o->shard, "the I-th of N parts, for several machines")
       ->type_name("I/N")
       ->group("Sweep");

@@ -8,6 +8,7 @@
 
 #include "calibration/accuracy_output.hpp"
 #include "cli/calibrate_command.hpp"
+#include "cli/html/page_output.hpp"
 #include "cli/shared/device_names.hpp"
 #include "cli/shared/flag_checks.hpp"
 #include "cli/shared/output.hpp"
@@ -312,8 +313,8 @@ Result<Validation> run_suite(const RunsOptions& options, const Catalogue& catalo
 }
 
 std::string render(const Validation& validation, const std::vector<BarVerdict>& verdicts,
-                   const std::vector<std::string>& exceptions, const Options& options) {
-  const OutputOptions& output = options.output;
+                   const std::vector<std::string>& exceptions, const Options& options,
+                   const OutputOptions& output) {
   const TextStyle style{wants_colour(output), 100};
   switch (output.format) {
     case Format::kText: {
@@ -420,6 +421,7 @@ int pack_runs(const Options& options) {
 // Before hours of runs.
 std::optional<Error> check_places(const Options& options) {
   if (auto error = check_outputs({options.output.file})) return error;
+  if (auto error = check_html(options.output)) return error;
   const auto& scratch = options.runs.campaign.scratch;
   if (scratch.empty()) return std::nullopt;
   auto error = make_folder(scratch);
@@ -465,11 +467,17 @@ int validate_verb(const Options& options, const Catalogue& catalogue) {
   if (!validation) return fail(validation.error());
   const auto verdicts = judge(validation->rows, bars);
   const auto noted = exceptions(validation->rows, bars);
-  std::string text = render(*validation, verdicts, noted, options);
-  if (options.against.empty() && replay.empty() && options.output.format == Format::kText)
-    if (const auto next = calibrate_command(options.runs.campaign.folder, catalogue); !next.empty())
+  std::string next;
+  if (options.against.empty() && replay.empty())
+    next = calibrate_command(options.runs.campaign.folder, catalogue);
+  const auto in_form = [&](const OutputOptions& output) {
+    std::string text = render(*validation, verdicts, noted, options, output);
+    if (output.format == Format::kText && !next.empty())
       text += fmt::format("\n  next   {}\n", next);
-  if (auto error = emit(options.output, text)) return fail(*error);
+    return text;
+  };
+  const std::string title = fmt::format("Validation, {} rows", validation->rows.size());
+  if (auto error = emit(options.output, Answer{title, in_form})) return fail(*error);
   if (interrupted())
     return fail({ErrorKind::kMachine,
                  "interrupted",
@@ -509,6 +517,8 @@ void add_validate(CLI::App& app, const OpenCatalogue& open, Run& run) {
   options->runs.add_to(*verb);
   for (const char* runs : {"--suite", "--replay"}) against->excludes(verb->get_option(runs));
   options->output.add_to(*verb);
+  CLI::Option* html = add_html(*verb, options->output);
+  for (const char* without : {"--left-out", "--pack"}) html->excludes(verb->get_option(without));
   verb->footer(
       "A scenario, or a suite of them, is forecast, then run, and both are set side by side. With\n"
       "--against nothing is run. A benchmark of a server knows neither the machine nor, mostly, "

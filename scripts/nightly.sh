@@ -5,14 +5,15 @@
 #   scripts/nightly.sh [MINUTES] [PART...]
 #
 # MINUTES of fuzzing (default: 240); the rest takes two to three hours on two cores.
-# PART: fuzzing, bench, sanitizers, hostile, http, grid, capacity, loads; default: all, in this order.
+# PART: fuzzing, bench, sanitizers, hostile, http, grid, capacity, loads, pages; default: all, in this
+# order.
 # Goes on when one of them fails, and ends with 1 then.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 minutes=240
 [[ ${1:-} =~ ^[0-9]+$ ]] && minutes=$1 && shift
 parts=("$@")
-[ ${#parts[@]} = 0 ] && parts=(fuzzing bench sanitizers hostile http grid capacity loads)
+[ ${#parts[@]} = 0 ] && parts=(fuzzing bench sanitizers hostile http grid capacity loads pages)
 failed=()
 
 # Runs a command on every core, with the number of the core as its last word.
@@ -66,9 +67,14 @@ loads() { # files that llama.cpp loads: with $RIGCAST_LLAMA_CPP, else with two r
     scripts/llama-cpp-loads.sh "${fetch[@]}"
 }
 
+pages() { # of --html, in a browser
+  scripts/setup.sh release -DRIGCAST_CUDA=OFF && cmake --build --preset release --target rigcast &&
+    scripts/browser-test.sh
+}
+
 for part in "${parts[@]}"; do
   if ! declare -F "$part" > /dev/null || [[ $part == *_* ]]; then
-    echo "nightly.sh: no part named $part: fuzzing, bench, sanitizers, hostile, http, grid, capacity, loads" >&2
+    echo "nightly.sh: no part named $part: fuzzing, bench, sanitizers, hostile, http, grid, capacity, loads, pages" >&2
     exit 2
   fi
 done

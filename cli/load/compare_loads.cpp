@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "cli/html/page_output.hpp"
 #include "cli/load/load_tools.hpp"
 #include "planner/load_plan/load_plan_text.hpp"
 #include "planner/load_plan/rig_loads.hpp"
@@ -162,13 +163,16 @@ bool is_answered(const RigLoads& loads) {
 int shown(std::vector<RigLoads>& models, const std::vector<std::string>& notes,
           const OutputOptions& output) {
   for (RigLoads& loads : models) planner::rank(loads);
-  std::string text;
-  switch (output.format) {
-    case Format::kJson: text = to_json(models); break;
-    case Format::kCsv: text = planner::to_csv(models); break;
-    case Format::kText: text = to_text(models, notes, {wants_colour(output), 100}); break;
-  }
-  if (auto error = emit(output, text)) return fail(*error);
+  const auto render = [&](const OutputOptions& form) {
+    switch (form.format) {
+      case Format::kJson: return to_json(models);
+      case Format::kCsv: return planner::to_csv(models);
+      case Format::kText: break;
+    }
+    return to_text(models, notes, {wants_colour(form), 100});
+  };
+  const std::string title = fmt::format("{} for {}", models.front().model, models.front().load);
+  if (auto error = emit(output, Answer{title, render})) return fail(*error);
   return std::ranges::all_of(models, is_answered) ? kDone : kAnswerIsNo;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/html/page_output.hpp"
 #include "cli/load/load_tools.hpp"
 #include "core/catalogue/price_list.hpp"
 #include "planner/compare.hpp"
@@ -63,17 +64,15 @@ int plan_for_load(const TomlDocument& document, const Scenario& s,
                 : price_of_gpus(s.rig, *prices);
   std::vector<std::string> notes;
   if (auto note = note_on_ram(*best.way.scenario); !note.empty()) notes.push_back(std::move(note));
-  std::string text;
-  if (!program.empty())
-    text = planner::text_of(planner::commands_of(best.way)) + "\n";
-  else if (output.format == Format::kJson)
-    text = to_json(s, *plan, price, notes);
-  else if (output.format == Format::kCsv)
-    text = planner::to_csv(*plan, price);
-  else
-    text = to_text(s, *plan, price, !names_rig, planner::watts_of(s.rig), notes,
-                   {wants_colour(output), 100});
-  if (auto error = emit(output, text)) return fail(*error);
+  const auto render = [&](const OutputOptions& form) {
+    if (!program.empty()) return planner::text_of(planner::commands_of(best.way)) + "\n";
+    if (form.format == Format::kJson) return to_json(s, *plan, price, notes);
+    if (form.format == Format::kCsv) return planner::to_csv(*plan, price);
+    return to_text(s, *plan, price, !names_rig, planner::watts_of(s.rig), notes,
+                   {wants_colour(form), 100});
+  };
+  const std::string title = fmt::format("{} for {}", s.model.name, rigcast::text(*s.load));
+  if (auto error = emit(output, Answer{title, render})) return fail(*error);
   return best.fleet && best.fleet->figures.meets_slo() ? kDone : kAnswerIsNo;
 }
 

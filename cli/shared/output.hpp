@@ -20,6 +20,7 @@ void add_format(CLI::App& verb, Format& format, const std::vector<Format>& forms
 struct OutputOptions {
   Format format = Format::kText;
   std::string file;  // empty: standard output
+  std::string html;  // of verbs with --html: a page beside it; empty: none
 
   void add_to(CLI::App& verb,
               const std::vector<Format>& forms = {Format::kText, Format::kJson, Format::kCsv});

@@ -25,6 +25,11 @@ struct SourceFile {
   /// A translation unit of its own; .inc files are parts of one.
   bool is_unit() const { return ends_with(".cpp") || ends_with(".cu"); }
   bool is_source() const { return is_header() || is_unit() || ends_with(".inc"); }
+  /// A script or style of pages, or of their tests, that is not of others.
+  bool is_web() const {
+    const bool is_script = ends_with(".js") || ends_with(".mjs") || ends_with(".ts");
+    return (is_script || ends_with(".css")) && !is_in("web/vendor");
+  }
   bool is_build_file() const { return ends_with("CMakeLists.txt") || ends_with(".cmake"); }
 };
 
@@ -32,7 +37,7 @@ struct SourceFile {
 inline bool is_skipped_folder(const fs::path& folder, bool is_top) {
   const std::string name = folder.filename().string();
   const bool is_hidden = name.size() > 1 && name.front() == '.';
-  return is_hidden || name == "__pycache__" ||
+  return is_hidden || name == "__pycache__" || name == "node_modules" ||
          (is_top && (name == "build" || name == "carry" || name == "shared"));
 }
 

@@ -38,7 +38,7 @@ std::string broken(Picks picks, Breaks breaks) {
   return out;
 }
 
-bool is_code(const SourceFile& f) { return f.is_source() || f.is_build_file(); }
+bool is_code(const SourceFile& f) { return f.is_source() || f.is_build_file() || f.is_web(); }
 
 }  // namespace
 
@@ -78,7 +78,7 @@ TEST_CASE("No line of code is wider than 100 columns", "[tidy]") {
 TEST_CASE("No source file is longer than 600 lines", "[tidy]") {
   std::string out;
   for (const SourceFile& f : files())
-    if (f.is_source() && f.lines.size() > kMaxLength)
+    if ((f.is_source() || f.is_web()) && f.lines.size() > kMaxLength)
       out += f.path + ": " + std::to_string(f.lines.size()) + " lines\n";
   INFO("too long:\n" << out);
   CHECK(out.empty());
@@ -141,8 +141,7 @@ TEST_CASE("Every data file names its source", "[tidy]") {
   std::size_t data = 0;
   for (const SourceFile& f : files()) {
     if (!f.ends_with(".toml")) continue;
-    if (!f.is_in("hwprofiles") && !f.is_in("models") && !f.is_in("runtimes") &&
-        !f.is_in("loads"))
+    if (!f.is_in("hwprofiles") && !f.is_in("models") && !f.is_in("runtimes") && !f.is_in("loads"))
       continue;
     ++data;
     // A fit's figures name their source one by one: its plain keys belong to the profile under it.

@@ -1,0 +1,12 @@
+#pragma once
+// A report in every form that may be asked for.
+
+#include "cli/html/page_output.hpp"
+#include "report/report.hpp"
+
+namespace rigcast::cli {
+
+/// Refers to the report, which must outlive it.
+Answer answer_of(const Report& report);
+
+}  // namespace rigcast::cli

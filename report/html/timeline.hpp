@@ -1,0 +1,16 @@
+#pragma once
+// What each resource does when, short enough to be drawn: spans of a trace that touch are one.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/trace.hpp"
+
+namespace rigcast {
+
+/// {"start", "end_s", "lanes": [{"name", "spans": [[from_s, to_s, what]]}]} in the order in which
+/// tracks first appear, with at most 400 spans; empty: no events. `start`: resident, warm or cold.
+std::string timeline_json(const std::vector<TraceEvent>& events, std::string_view start);
+
+}  // namespace rigcast

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Pictures of pages, for documents and to look at.
+#   scripts/screenshots.sh PROGRAM FOLDER [NAME:WIDTH:THEME[:HEIGHT]...]
+# NAME: of scripts/pages.sh; HEIGHT: of what is shown, default: all. Default: those of docs/pages.md.
+set -euo pipefail
+program=$(realpath "$1")
+mkdir -p "$2"
+folder=$(realpath "$2")
+shift 2
+cd "$(dirname "$0")/.."
+scripts/setup-browser.sh
+shots=("$@")
+((${#shots[@]})) || shots=(simulate:1000:light:1150 capacity:1000:dark:1000)
+pages=$(mktemp -d)
+trap 'rm -rf "$pages"' EXIT
+mapfile -t names < <(printf '%s\n' "${shots[@]%%:*}" | sort -u)
+scripts/pages.sh "$program" "$pages" "${names[@]}"
+PAGES=$pages node tests/web/screenshots.mjs "$folder" "${shots[@]}"
