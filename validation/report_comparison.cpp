@@ -170,11 +170,24 @@ std::optional<TokenCount> cliff_within(const Report& predicted) {
 
 }  // namespace
 
+namespace {
+
+// "prompt 512, depth 0", or a load: "8 users, closed: 128 in, 128 out".
+std::string asked_of(const Scenario& s) {
+  if (!s.load)
+    return fmt::format("prompt {}, depth {}", s.workload.prompt_tokens, s.workload.depth);
+  const Load& load = *s.load;
+  const std::string how_much = load.is_open() ? fmt::format("{:g} requests/s", load.rate)
+                                              : fmt::format("{} users", load.users);
+  return how_much + ", " + text(load);
+}
+
+}  // namespace
+
 std::string configuration_of(const Scenario& s) {
-  std::string text =
-      fmt::format("{} {}, prompt {}, depth {}, {}/{}, {} threads", s.model.id, s.quant,
-                  s.workload.prompt_tokens, s.workload.depth, info(s.kv.types.k).name,
-                  info(s.kv.types.v).name, s.settings.threads);
+  const std::string text =
+      fmt::format("{} {}, {}, {}/{}, {} threads", s.model.id, s.quant, asked_of(s),
+                  info(s.kv.types.k).name, info(s.kv.types.v).name, s.settings.threads);
   return s.rig.gpus.empty() ? text : text + ", " + with_gpu(s);
 }
 

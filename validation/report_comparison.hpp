@@ -12,8 +12,8 @@
 namespace rigcast {
 
 /// The name of a configuration in a runtime profile's list of those it was fitted on: "llama-3.2-1b
-/// Q4_K_M, prompt 512, depth 0, f16/f16, 2 threads", and with a GPU its part. The number of decoded
-/// tokens does not count.
+/// Q4_K_M, prompt 512, depth 0, f16/f16, 2 threads", and with a GPU its part; with a load that in
+/// place of the prompt. The number of decoded tokens does not count.
 std::string configuration_of(const Scenario& scenario);
 
 /// A row for every figure that both reports have; the metric is its path in the report's JSON, and
