@@ -11,10 +11,12 @@
 # code-80 and code-75 are the tests and the sanitizer with nothing but PTX of that capability, which
 # any later GPU compiles when it starts: what cards of 8.x and 7.5 run, without having one. pack
 # builds them.
-# When they are asked for: soak, which decodes for minutes; probes; gpu-resident, gpu-files, gpu-files-2,
-# gpu-shared, gpu-kv, gpu-kv-2, gpu-kv-3, gpu-fit, quick and transformers, suites of rigcast validate;
-# llama-cpp-*, suites that llama.cpp runs, its libraries packed along (scripts/llama-bench.sh);
-# llama-server, which is forecast and timed as it runs (scripts/llama-server.sh).
+# When they are asked for: soak, which decodes for minutes; batch and prompt_steps, benchmarks of steps of
+# many sequences; peers, which sets llama.cpp's llama-batched-bench beside the first; probes; gpu-resident,
+# gpu-files, gpu-files-2, gpu-shared, gpu-kv, gpu-kv-2, gpu-kv-3, gpu-users, gpu-users-kv, gpu-fit, quick and
+# transformers, suites of rigcast validate; llama-cpp-*, suites that llama.cpp runs, its libraries packed
+# along (scripts/llama-bench.sh); llama-server, which is forecast and timed as it runs
+# (scripts/llama-server.sh).
 # Files are left in $OUT, or in a folder that is named; runs of suites in $KEPT, if it is set.
 set -euo pipefail
 
@@ -30,8 +32,9 @@ program_of() {
   case $1 in
     tests | sanitizer | soak) echo test_cuda ;;
     code-* | sanitizer-*) echo "test_cuda_${1#*-}" ;;
-    matvec | small_batch_gemm | attention | sample | upload | engine | hybrid) echo "bench_gpu_$1" ;;
-    run | probes | quick | gpu-* | transformers | llama-cpp-* | llama-server) echo rigcast ;;
+    matvec | small_batch_gemm | attention | sample | upload | engine | hybrid | batch | prompt_steps)
+      echo "bench_gpu_$1" ;;
+    run | peers | probes | quick | gpu-* | transformers | llama-cpp-* | llama-server) echo rigcast ;;
     *) fail "no part $1: $all_parts soak $validation_parts gpu-fit quick transformers llama-cpp-* llama-server" ;;
   esac
 }
@@ -103,6 +106,9 @@ pack() {
     fi
     pack_program rigcast "$target/unpacked"
     case $part in
+      peers)
+        pack_program bench_gpu_batch "$target"
+        pack_llama_cpp cuda "$target/unpacked/llama.cpp-cuda" ;;
       llama-server)
         pack_llama_cpp cuda "$target/unpacked/llama.cpp-cuda"
         pack_llama_server "$target/unpacked/llama.cpp-built-cuda" ;;
@@ -131,6 +137,9 @@ run_program() {
   LD_LIBRARY_PATH=$(library_path "$unpacked")
   if [ -z "$suite" ]; then
     "$(dirname "$0")/gpu-check-run.sh" "$unpacked/rigcast" "$unpacked/written" || status=1
+  elif [ "$suite" = peers ]; then
+    "$(dirname "$0")/gpu-check-peers.sh" "$dir/bench_gpu_batch" "$unpacked/rigcast" \
+      "$unpacked/llama.cpp-cuda/llama-batched-bench" "$unpacked/written" "$log" || status=1
   elif [ "$suite" = llama-server ]; then
     "$(dirname "$0")/gpu-check-server.sh" "$unpacked/rigcast" "${KEPT:-$log}/llama-server" \
       "$unpacked/written" || status=1
@@ -190,10 +199,10 @@ run() {
         for tool in memcheck racecheck initcheck; do
           sanitize "$dir/$program" $tool "$log/$tool-$program.txt" || failed=1
         done ;;
-      matvec | small_batch_gemm | attention | sample | upload | engine | hybrid)
+      matvec | small_batch_gemm | attention | sample | upload | engine | hybrid | batch | prompt_steps)
         "$dir/bench_gpu_$part" > "$log/$part.txt" 2>&1 || failed=1
         cat "$log/$part.txt" ;;
-      probes | quick | gpu-* | transformers | llama-cpp-* | llama-server)
+      peers | probes | quick | gpu-* | transformers | llama-cpp-* | llama-server)
         run_program "$dir" "$part" "$log" || failed=1 ;;
       run)
         run_program "$dir" > "$log/run.txt" 2>&1 || failed=1
@@ -204,7 +213,7 @@ run() {
 }
 
 case ${1:-} in
-  -h | --help) sed -n '2,19s/^# \{0,1\}//p' "$0" ;;
+  -h | --help) sed -n '2,20s/^# \{0,1\}//p' "$0" ;;
   pack) shift; pack "${@:?which folder?}" ;;
   run) shift; run "${@:?which folder?}" ;;
   --validate)
