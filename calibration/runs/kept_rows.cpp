@@ -52,12 +52,12 @@ bool tells_gpu(const ValidationRow& row, const Scenario& scenario) {
 // True if a trace made a prompt much longer, as it does where kernels overlap: its times by
 // activity tell nothing then.
 bool is_slowed_by_trace(const validation::MeasuredRun& run) {
-  constexpr double kMost = 1.1;
+  constexpr double kMaxSlowdown = 1.1;
   double traced = 0;
   for (const ActivityRow& row : run.activities)
     if (row.phase == Phase::kPrefill) traced += row.measured_s;
   return traced * run.measured.prefill_tokens_per_s >
-         kMost * double(run.scenario.workload.prompt_tokens);
+         kMaxSlowdown * double(run.scenario.workload.prompt_tokens);
 }
 
 // "activities.prefill" of "activities.prefill.ffn".

@@ -20,7 +20,7 @@ json answer_of(const std::string& page) {
 
 }  // namespace
 
-TEST_CASE("--html writes a page beside what is printed", "[cli]") {
+TEST_CASE("A page is written beside what is printed", "[cli]") {
   const Folder folder;
   const std::string file = folder / "out.html";
   const Outcome with = run(quick({"--html", file}));
