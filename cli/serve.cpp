@@ -103,12 +103,15 @@ Result<Scenario> scenario_of(const Options& options, const Catalogue& catalogue,
   if (auto error = document->set("model.file", toml_text(options.weights), "--weights"))
     return *error;
   const bool has_context = document->has("workload.context");
+  const bool has_block = document->has("kv.block_tokens");
   const bool vram_limited = document->has("rig.vram_capacity");
   const bool ram_limited = document->has("rig.ram_capacity");
   auto scenario = validation::make_scenario_of_this_machine(*document, catalogue, *how.backend);
   if (!scenario) return scenario;
   if (!has_context)
     scenario->workload.context = std::min<TokenCount>(scenario->model.context, kDefaultContext);
+  if (!has_block && scenario->runtime.server)  // as a load is forecast, and run
+    scenario->kv.block_tokens = scenario->runtime.server->scheduler.block_tokens;
   if (vram_limited && !scenario->rig.gpus.empty())
     how.vram_limit = scenario->rig.gpus.front().memory.value;
   if (ram_limited) how.ram_limit = scenario->rig.ram.capacity.value;

@@ -99,26 +99,51 @@ Words sglang_command(const Scenario& s) {
   return std::move(c).words();
 }
 
-// True if the engine's server can be told all of a scheduler's rules.
+// True if the engine's server has the rules of the scenario's scheduler, or flags for them.
 bool serves_rules(const Scenario& s) {
-  const SchedulerPolicy& p = *s.scheduler;
-  return p.ram_cache <= 0_B && p.prefix_cache && p.step_tokens == s.settings.ubatch;
+  constexpr std::size_t kMaxSequences = 256;
+  const SchedulerPolicy &p = *s.scheduler, &own = s.runtime.server->scheduler;
+  return p.order == own.order && p.reserve == own.reserve && p.victim == own.victim &&
+         p.requeue == own.requeue && p.chunked == own.chunked && p.prefix_cache &&
+         p.shares_in_step == own.shares_in_step && p.block_tokens == own.block_tokens &&
+         p.ram_min_tokens == own.ram_min_tokens && p.ram_cache <= 0_B &&
+         p.sequences <= kMaxSequences;
+}
+
+// True if the engine executes the scenario's placement and cache for many sequences.
+bool executes(const Scenario& s, const Placement& p) {
+  const bool on_gpu = !s.rig.gpus.empty() && p.gpu_layers > 0;
+  const bool one_card = s.rig.gpus.size() == 1 && s.settings.backend == Backend::kCuda;
+  const bool in_blocks = s.kv.policy == KvPolicy::kStream || s.kv.policy == KvPolicy::kPaged;
+  const KvTypes cold = s.kv.cold_types();
+  const bool alike = cold.k == s.kv.types.k && cold.v == s.kv.types.v;
+  return (!on_gpu || one_card) && s.placement.decode_device != DecodeDevice::kCpu &&
+         s.kv.policy != KvPolicy::kCombined && s.kv.policy != KvPolicy::kSpill &&
+         (!in_blocks || alike) && s.kv.types.k == s.kv.types.v && !s.projector && !s.draft &&
+         s.settings.numa == NumaPolicy::kNone;
 }
 
 Words rigcast_command(const Scenario& s, const Placement& placement) {
   const SchedulerPolicy& policy = *s.scheduler;
   const bool on_gpu = !s.rig.gpus.empty() && placement.gpu_layers > 0;
+  const bool whole = on_gpu && placement.gpu_layers > s.model.layers;
   Command c({"rigcast", "serve", "--weights", gguf_file_of(s)});
   c.add("--device", on_gpu ? "cuda" : "cpu");
   if (on_gpu) c.add("--gpu-layers", placement.gpu_layers);
   if (placement.cpu_moe_layers > 0) c.add("--cpu-moe", placement.cpu_moe_layers);
   if (s.placement.cpu_ffn_layers > 0) c.add("--cpu-ffn", s.placement.cpu_ffn_layers);
+  if (on_gpu && s.placement.decode_device == DecodeDevice::kGpu) c.add("--decode-device", "gpu");
+  if (!whole) c.add("--threads", s.settings.threads);
   if (s.kv.policy != KvPolicy::kVram) c.add("--kv", std::string(name(s.kv.policy)));
-  if (s.kv.types.k != QuantFormat::kF16)
-    c.add("--kv-type", std::string(kv_type_name(s.kv.types.k)));
+  if (s.kv.types.k != QuantFormat::kF16) c.add("--kv-type", kv_type_name(s.kv.types.k));
   c.add("--context", s.workload.context);
   c.add("--parallel", std::int64_t(policy.sequences));
   c.add("--kv-tokens", stated_pool_tokens(policy, s.workload.context));
+  if (policy.step_tokens != s.runtime.server->scheduler.step_tokens) {
+    c.add("--batch", policy.step_tokens);
+    c.add("--ubatch", policy.step_tokens);
+  }
+  if (policy.max_waiting > 0) c.add("--max-waiting", std::int64_t(policy.max_waiting));
   if (policy.disk_cache > 0_B) {
     c.add("--kv-disk", fmt::format("{}:{:g}GiB", policy.disk_folder, policy.disk_cache / 1_GiB));
     if (policy.restore != KvRestore::kAuto)
@@ -157,7 +182,7 @@ Words paged_command(const Scenario& s) {
 Words server_command(const Scenario& s, const Placement& placement) {
   if (s.runtime.id == "vllm" || s.runtime.id == "sglang") return paged_command(s);
   if (s.runtime.rules == RuntimeRules::kRigcast && s.scheduler)
-    return serves_rules(s) ? rigcast_command(s, placement) : Words{};
+    return serves_rules(s) && executes(s, placement) ? rigcast_command(s, placement) : Words{};
   if (!is_llama_cpp(s.runtime, s.kv.policy)) return {};
   return llama_server_command(s, placement);
 }

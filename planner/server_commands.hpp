@@ -18,7 +18,7 @@ std::optional<Error> check_paged(const Scenario& scenario, const std::string& pr
 /// and that its cache is in a pool of blocks.
 Words paged_command(const Scenario& scenario);
 /// The command of the server that is forecast; empty: rigcast knows none for this runtime, or its
-/// server has no flag for one of the scheduler's rules.
+/// server has no flag for one of the scheduler's rules, or does not execute what is forecast.
 Words server_command(const Scenario& scenario, const Placement& placement);
 
 }  // namespace rigcast::planner

@@ -25,28 +25,39 @@ Result<engine::BatchOptions> batch_options(const Scenario& s,
   out.step_tokens = std::max<TokenCount>(s.settings.ubatch, cache.sequences);
   const TokenCount block = s.kv.block_tokens, context = s.workload.context;
   const TokenCount least = blocks_for(context, block);
+  const bool in_ram = !options.backend->is_gpu() || s.kv.policy == KvPolicy::kStream ||
+                      s.kv.policy == KvPolicy::kPaged;
+  const double block_bytes = kv_bytes_per_token(s.model, s.kv.types) * double(block);
+  const double available = probe::read_host().available.value;
+  const double free = std::max(available - double(s.tensors.bytes()), 0.0);
   if (cache.kv_tokens > 0) {
     const TokenCount blocks = blocks_for(cache.kv_tokens, block);
     if (blocks < least)
       return bad_input(
           fmt::format("--kv-tokens {}: one request may have {} tokens", cache.kv_tokens, context),
           "more of them, or a shorter --context");
+    // A GPU has the weights, or a part of them.
+    const double most = options.backend->is_gpu() ? available : free;
+    if (in_ram && double(blocks) * block_bytes > most)
+      return Error{
+          ErrorKind::kDoesNotFit,
+          fmt::format("--kv-tokens {} take {} of memory, {} are free", cache.kv_tokens,
+                      text_gib(Bytes{double(blocks) * block_bytes}), text_gib(Bytes{most})),
+          "fewer of them, or a smaller --kv-type",
+          {}};
     out.blocks = int(blocks);
     return out;
   }
-  const bool in_ram = s.kv.policy == KvPolicy::kStream || s.kv.policy == KvPolicy::kPaged;
-  if ((options.backend->is_gpu() && !in_ram) || options.ram_limit) return out;
-  const double block_bytes = kv_bytes_per_token(s.model, s.kv.types) * double(block);
-  const double free = probe::read_host().available.value - double(s.tensors.bytes());
-  const auto room = TokenCount(kShareOfFree * std::max(free, 0.0) / block_bytes);
+  if (!in_ram || options.ram_limit) return out;
+  const auto room = TokenCount(kShareOfFree * free / block_bytes);
   if (room < least)
-    return Error{ErrorKind::kDoesNotFit,
-                 fmt::format("a context of {} tokens takes {}, more than half of the {} that the "
-                             "weights leave free",
-                             context, text_gib(Bytes{block_bytes * double(least)}),
-                             text_gib(Bytes{std::max(free, 0.0)})),
-                 "a shorter --context, or a smaller --kv-type; --kv-tokens to use more",
-                 {}};
+    return Error{
+        ErrorKind::kDoesNotFit,
+        fmt::format("a context of {} tokens takes {}, more than half of the {} that the "
+                    "weights leave free",
+                    context, text_gib(Bytes{block_bytes * double(least)}), text_gib(Bytes{free})),
+        "a shorter --context, or a smaller --kv-type; --kv-tokens to use more",
+        {}};
   out.blocks = int(std::min(room, least * cache.sequences));
   return out;
 }

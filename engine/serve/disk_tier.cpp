@@ -82,6 +82,10 @@ std::size_t DiskTier::write(std::span<const BlockCopy> copies) {
   }
   const std::size_t count = writes.size();
   const std::lock_guard lock(mutex_);
+  if (failed_) {  // meanwhile: nothing is written after what told of it
+    for (Write& w : writes) buffers_.push_back(std::move(w.buffer));
+    return 0;
+  }
   std::ranges::move(writes, std::back_inserter(writes_));
   changed_.notify_all();
   return count;

@@ -104,15 +104,17 @@ Seconds kernel_gap(const StepContext& s, const GpuPart& gpu) {
          (s.runtime.gpu_efficiency(gpu).launch.value * s.runtime.blocks->gap.value);
 }
 
-// The share of the rate at which weights are read that a batch's tiles of quantized ones reach.
-double tile_read(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
+// By how much weights take longer to read than at the full rate, because a batch's tiles of
+// quantized ones reach a share of it.
+double tile_read_time(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
   const auto& blocks = s.runtime.blocks;
   const bool as_fp16 = blocks && !t.routed && double(tokens) >= blocks->fp16_from_batch.value;
   if (!blocks || as_fp16 || has_token_kernels(s, tokens)) return 1;
   double quants = 0;
   for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f)
     if (format_group(QuantFormat(f)) != FormatGroup::kFloat) quants += t.weight_bytes_by_format[f];
-  return quants > 0 ? blocks->tile_read.value : 1;
+  const double all = t.weight_bytes();
+  return all > 0 ? 1 + quants / all * (1 / blocks->tile_read.value - 1) : 1;
 }
 
 // Time of a batch's products on kernels whose thread-block shapes are known. For a long batch, one
@@ -495,8 +497,8 @@ OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, Token
   OpCost cost;
   cost.bytes = Bytes{t.weight_bytes() + kv + t.activation_bytes};
   const double weights =
-      weight_equivalent_bytes(s, gpu, t, share_of(part, e.read.value * backend.read.value)) /
-      tile_read(s, t, tokens);
+      weight_equivalent_bytes(s, gpu, t, share_of(part, e.read.value * backend.read.value)) *
+      tile_read_time(s, t, tokens);
   cost.equivalent_bytes =
       Bytes{weights + kv * kv_scale / share_of(part, e.kv_read.value) + t.activation_bytes};
   if (s.kv.policy == KvPolicy::kStream && s.runtime.decode.returns_kv && !s.rig.unified())
@@ -516,7 +518,7 @@ OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, Token
   if (t.matmul_flops > 0) cost.compute = matmul_time(s, part, t, tokens);
   cost.serial += expert_sort_time(s, part, t, tokens);
   cost.compute += batch_attention_time(s, part, t, tokens);
-  if (s.runtime.blocks) cost.serial += cache_products(s, part, t.single_flops);
+  if (s.runtime.blocks) cost.serial += cache_products(s, part, t.single_flops) * kv_scale;
   if (!flash) cost.serial += score_passes(s, part, t, tokens);
   const auto& blocks = s.runtime.blocks;
   const double vector = blocks ? blocks->vector_bytes.value : s.runtime.batch.vector_bytes.value;

@@ -337,7 +337,7 @@ TEST_CASE("Words are quoted where a shell would take them apart", "[planner]") {
   CHECK(shell_text({"x;rm", "$HOME"}) == "'x;rm' '$HOME'");
 }
 
-TEST_CASE("The engine's server is told its pool; a rule without a flag leaves no command",
+TEST_CASE("The engine's server is told what it has flags for; else there is no command",
           "[planner][serving]") {
   const auto command = [](fixtures::Settings more) {
     more.insert(more.end(), {{"runtime.name", "rigcast"}, {"workload.users", "4"}});
@@ -349,14 +349,26 @@ TEST_CASE("The engine's server is told its pool; a rule without a flag leaves no
         "4096 --parallel 4 --kv-tokens 16384");
   CHECK(command({{"rig.gpu", "[]"},
                  {"placement.gpu_layers", "0"},
+                 {"runtime.threads", "6"},
                  {"kv.type_k", "q8_0"},
                  {"kv.type_v", "q8_0"},
                  {"scheduler.max_sequences", "2"},
-                 {"scheduler.pool_tokens", "6400"},
+                 {"scheduler.pool_tokens", "8192"},
+                 {"scheduler.token_budget", "256"},
                  {"scheduler.kv_disk", "/var/kv:20GiB"},
                  {"scheduler.kv_restore", "always"}}) ==
-        "rigcast serve --weights llama-3.1-8b-Q4_K_M.gguf --device cpu --kv-type q8_0 --context "
-        "8192 --parallel 2 --kv-tokens 6400 --kv-disk /var/kv:20GiB --kv-restore always");
-  CHECK(command({{"scheduler.ram_cache", "8 GiB"}}).empty());
-  CHECK(command({{"scheduler.token_budget", "256"}}).empty());
+        "rigcast serve --weights llama-3.1-8b-Q4_K_M.gguf --device cpu --threads 6 --kv-type q8_0 "
+        "--context 8192 --parallel 2 --kv-tokens 8192 --batch 256 --ubatch 256 --kv-disk "
+        "/var/kv:20GiB --kv-restore always");
+  for (const auto& [key, value] : {std::pair{"scheduler.ram_cache", "8 GiB"},
+                                   {"scheduler.reserve", "answers"},
+                                   {"scheduler.victim", "fewest-generated"},
+                                   {"scheduler.max_sequences", "300"},
+                                   {"kv.type_v", "q8_0"},
+                                   {"kv.policy", "combined"},
+                                   {"rig.gpu", "[\"rx-7900-xtx\"]"},
+                                   {"rig.gpu", "[\"2xrtx-3090\"]"}}) {
+    INFO(key << " = " << value);
+    CHECK(command({{key, value}}).empty());
+  }
 }

@@ -137,6 +137,9 @@ TEST_CASE("What cannot be served is refused before weights are read", "[cli][ser
   check_refused(with({"--host", "0.0.0.0", "--context", "256"}),
                 {"others reach 0.0.0.0: an API key is needed there", "--api-key KEY"});
   check_refused(with({"--kv-tokens", "100", "--context", "256"}), {"one request may have 256"});
+  const Outcome huge = run(with({"--kv-tokens", "1000000000"}));
+  CHECK(huge.exit == 1);
+  CHECK(huge.error.find("of memory") != std::string::npos);
   check_refused({"serve"}, {"--weights is required"});
 }
 

@@ -2,12 +2,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "engine/serve/disk_tier.hpp"
 #include "engine/serve/restore_measurement.hpp"
 #include "engine/serve/serving_loop.hpp"
 #include "tests/catch.hpp"
@@ -256,4 +258,36 @@ TEST_CASE("a loop stops while blocks come back from a slow disk") {
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(1));
   CHECK(answers.ended() == 8);
   CHECK(loop->leaks() == "");
+}
+
+namespace {
+
+// While a block is copied to be written, something else happens.
+struct InterruptedExecutor : HashingExecutor {
+  using HashingExecutor::HashingExecutor;
+  std::function<void()> meanwhile;
+  void read_block(int block, std::span<std::byte> to) override {
+    meanwhile();
+    HashingExecutor::read_block(block, to);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("nothing is written after a read has failed, not what was copied meanwhile") {
+  InterruptedExecutor executor(kLimits);
+  MemoryStore store(8, kBytes);
+  store.fails_at = 1;
+  DiskTier tier(store, executor, [] {});
+  DiskTier::Results told;
+  executor.meanwhile = [&] {
+    tier.read(1, {{0, 0}});
+    while (told.failure.empty()) told = tier.take_results();
+  };
+  const BlockCopy copy{0, 1};
+  CHECK(tier.write({&copy, 1}) == 0);
+  CHECK(told.failure.find("the disk is gone") != std::string::npos);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK(tier.take_results().written.empty());
+  CHECK(store.writes == 0);
 }

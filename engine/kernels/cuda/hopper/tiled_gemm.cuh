@@ -1,8 +1,8 @@
 #pragma once
 // Products of quantized weights with up to 64 tokens on Hopper's tensor cores. Weights go from
 // memory straight into registers, where they become F16; activations are F16 in the order of
-// tile_order.hpp; sums are F32, in a fixed order. Calls queue their work; launches are kEarly, where
-// nothing else is said, and read weights before their inputs are ready. All functions throw
+// tile_order.hpp; sums are F32, in a fixed order. Calls queue their work; launches are kEarly,
+// where nothing else is said, and read weights before their inputs are ready. All functions throw
 // CudaFailure, and std::invalid_argument where formats or shapes do not fit.
 
 #include <cuda_fp16.h>

@@ -166,6 +166,10 @@ TEST_CASE("Errors have OpenAI's shape, and name the member", "[serve]") {
   CHECK(refused(kCompletions, "[]", "null") == "the body is not a JSON object");
   CHECK(refused(kCompletions, R"({"prompt":"a","n":2})", "n") ==
         "n is not supported with this value");
+  const std::string deep =
+      R"({"prompt":"a","stop":)" + std::string(100'000, '[') + std::string(100'000, ']') + "}";
+  CHECK(refused(kCompletions, deep.c_str(), "null") ==
+        "values of the body are nested more than 32 deep");
   refused(kCompletions, R"({"prompt":["a","b"]})", "prompt");
   refused(kCompletions, R"({"prompt":[257000]})", "prompt");
   refused(kCompletions, R"({"prompt":[-1]})", "prompt");
