@@ -565,7 +565,7 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
   read_settings(runtime, s);
   limit_matrix_units(s);
   read_workload(root, s);
-  s.scheduler = read_server_rules(root, s.runtime, s.rig, s.settings.batch);
+  s.scheduler = read_server_rules(root, s.runtime, s.rig, s.settings.batch, s.settings.ubatch);
   if (s.scheduler) take_stages(root, s.placement.groups, *s.scheduler);
   if (s.runtime.rules == RuntimeRules::kPagedServer)
     std::ranges::move(check_paged_server(root, s.runtime, s.model, s.tensors, s.kv.types),

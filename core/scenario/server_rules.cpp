@@ -90,7 +90,7 @@ void refuse_disk_of_others(const TomlTable& t, const RuntimeProfile& runtime) {
 
 std::optional<SchedulerPolicy> read_server_rules(const TomlTable& root,
                                                  const RuntimeProfile& runtime, const Rig& rig,
-                                                 TokenCount batch) {
+                                                 TokenCount batch, TokenCount ubatch) {
   if (!runtime.server) {
     if (root.has("scheduler"))
       root.refuse("scheduler", fmt::format("{} serves one request at a time", runtime.name),
@@ -105,6 +105,8 @@ std::optional<SchedulerPolicy> read_server_rules(const TomlTable& root,
   SchedulerPolicy defaults = server.scheduler;
   const bool slots = defaults.layout == KvLayout::kSlots;
   if (slots && root.table("runtime").has("batch")) defaults.step_tokens = batch;
+  if (runtime.rules == RuntimeRules::kRigcast && root.table("runtime").has("ubatch"))
+    defaults.step_tokens = ubatch;  // its steps are ubatches
   if (const GpuDefaults* own = defaults_of(server, rig)) {
     if (own->step_tokens > 0) defaults.step_tokens = own->step_tokens;
     if (own->sequences > 0) defaults.sequences = own->sequences;

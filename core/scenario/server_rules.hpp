@@ -16,10 +16,10 @@
 namespace rigcast {
 
 /// `[scheduler]` of a scenario, on top of the runtime's own rules; nullopt: it has no server.
-/// `batch`: tokens of a step, where the server has slots.
+/// `batch`, `ubatch`: tokens of a step, of a server with slots, and of rigcast's.
 std::optional<SchedulerPolicy> read_server_rules(const TomlTable& root,
                                                  const RuntimeProfile& runtime, const Rig& rig,
-                                                 TokenCount batch);
+                                                 TokenCount batch, TokenCount ubatch);
 
 /// The stages of a scenario's pipeline. Refuses what is not forecast of one.
 void take_stages(const TomlTable& root, const GpuGroups& groups, SchedulerPolicy& policy);

@@ -60,6 +60,8 @@ class Completions {
   virtual Result<CompletionId> submit(CompletionRequest request) = 0;
   /// Ends a request with kCancelled, unless it has ended. Returns at once.
   virtual void cancel(CompletionId id) = 0;
+  /// The same with kStop: its client has all that it asked for, such as what comes before a text.
+  virtual void finish(CompletionId id) = 0;
   virtual CompletionsState state() const = 0;
   virtual TokenCount context() const = 0;  // the most tokens of a prompt and its answer
 };

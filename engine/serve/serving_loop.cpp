@@ -112,10 +112,10 @@ Result<CompletionId> ServingLoop::submit(CompletionRequest request) {
   return id;
 }
 
-void ServingLoop::cancel(CompletionId id) {
+void ServingLoop::end_early(CompletionId id, FinishReason reason) {
   const std::lock_guard lock(mutex_);
   if (stops_) return;
-  cancelled_.push_back(id);
+  ended_early_.emplace_back(id, reason);
   changed_.notify_one();
 }
 
@@ -150,19 +150,19 @@ void ServingLoop::serve() {
 // Waits for something to do. False: the loop ends.
 bool ServingLoop::receive() {
   std::vector<Arrived> arrived;
-  std::vector<CompletionId> cancelled;
+  std::vector<std::pair<CompletionId, FinishReason>> ended_early;
   const Clock::time_point begin = Clock::now();
   const bool awaited_disk = awaits_disk_;
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] {
-      return stops_ || !arrived_.empty() || !cancelled_.empty() || disk_has_results_ ||
+      return stops_ || !arrived_.empty() || !ended_early_.empty() || disk_has_results_ ||
              (!sequences_.empty() && !awaits_disk_);
     });
     if (stops_) return false;
     disk_has_results_ = false;
     arrived.swap(arrived_);
-    cancelled.swap(cancelled_);
+    ended_early.swap(ended_early_);
     state_.waiting += int(arrived.size());  // until the next publish()
   }
   if (awaited_disk) observer_.awaited_copies(begin, Clock::now());
@@ -173,9 +173,8 @@ bool ServingLoop::receive() {
     scheduler_.arrive(*sequence);
     sequences_.emplace(id, std::move(sequence));
   }
-  for (const CompletionId id : cancelled)
-    if (const auto own = sequences_.find(id); own != sequences_.end())
-      end(*own->second, FinishReason::kCancelled);
+  for (const auto& [id, reason] : ended_early)
+    if (const auto own = sequences_.find(id); own != sequences_.end()) end(*own->second, reason);
   return true;
 }
 

@@ -12,6 +12,7 @@
 #include <thread>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.hpp"
@@ -54,7 +55,8 @@ class ServingLoop final : public Completions {
   ServingLoop& operator=(const ServingLoop&) = delete;
 
   Result<CompletionId> submit(CompletionRequest request) override;
-  void cancel(CompletionId id) override;
+  void cancel(CompletionId id) override { end_early(id, FinishReason::kCancelled); }
+  void finish(CompletionId id) override { end_early(id, FinishReason::kStop); }
   CompletionsState state() const override;
   TokenCount context() const override { return context_; }
 
@@ -92,6 +94,7 @@ class ServingLoop final : public Completions {
   std::string copy_to_host(std::span<const BlockCopy> copies);
   void copy_to_disk(std::span<const BlockCopy> copies);
   void end(Sequence& sequence, FinishReason reason, std::string error = {});
+  void end_early(CompletionId id, FinishReason reason);
   void cancel_all();
   void publish();
 
@@ -119,7 +122,7 @@ class ServingLoop final : public Completions {
   std::condition_variable changed_;
   // Of all threads.
   std::vector<Arrived> arrived_;
-  std::vector<CompletionId> cancelled_;
+  std::vector<std::pair<CompletionId, FinishReason>> ended_early_;
   CompletionsState state_;
   CompletionId last_id_ = 0;
   bool stops_ = false, disk_has_results_ = false;

@@ -357,7 +357,7 @@ void Session::take(const TokenMailbox::Contents& got) {
     send_body(generation_->add(got.ids, got.when, server_.metrics));
     if (phase_ != Phase::kAnswering) return;
     if (generation_->stopped() && !was_stopped && !got.end)
-      server_.completions.cancel(*completion_);
+      server_.completions.finish(*completion_);
   }
   if (!got.end) return;
   completion_.reset();

@@ -34,6 +34,14 @@ TEST_CASE("Steps and sequences are those of the GPU's memory", "[serving]") {
   CHECK_FALSE(policy_of("tensorrt-llm", "rtx-4090").chunked);
 }
 
+TEST_CASE("Steps of rigcast's server are ubatches", "[serving]") {
+  CHECK(policy_of("rigcast", "h100-sxm").step_tokens == 512);
+  CHECK(policy_of("rigcast", "h100-sxm", {{"runtime.ubatch", "128"}}).step_tokens == 128);
+  CHECK(policy_of("rigcast", "h100-sxm",
+                  {{"runtime.ubatch", "128"}, {"scheduler.token_budget", "256"}})
+            .step_tokens == 256);
+}
+
 TEST_CASE("SGLang's static share leaves what its steps and graphs need", "[serving]") {
   // 24 GiB less 512 MiB, 2,048 tokens of 1.5 MiB, 24 sequences of 2 MiB, and 128 MiB.
   CHECK(policy_of("sglang", "rtx-4090").memory_share == Approx(0.847));

@@ -52,6 +52,12 @@ class EchoCompletions final : public engine::Completions {
       if (one.id == id) one.cancelled = true;
     changed_.notify_all();
   }
+  void finish(engine::CompletionId id) override {
+    const std::lock_guard lock(mutex_);
+    for (One& one : all_)
+      if (one.id == id) one.finished = true;
+    changed_.notify_all();
+  }
   engine::CompletionsState state() const override {
     const std::lock_guard lock(mutex_);
     engine::CompletionsState state = state_;
@@ -66,7 +72,7 @@ class EchoCompletions final : public engine::Completions {
     engine::CompletionId id = 0;
     engine::CompletionRequest request;
     TokenCount done = 0;
-    bool cancelled = false;
+    bool cancelled = false, finished = false;
   };
 
   void serve() {
@@ -79,7 +85,8 @@ class EchoCompletions final : public engine::Completions {
       std::size_t running = 0;
       for (auto one = all_.begin(); one != all_.end();) {
         const bool runs = running++ < how_.running;
-        one = one->cancelled || (runs && !keep_going(*one)) ? end(one) : std::next(one);
+        const bool ends = one->cancelled || one->finished;
+        one = ends || (runs && !keep_going(*one)) ? end(one) : std::next(one);
       }
       if (how_.step.count() > 0) changed_.wait_for(lock, how_.step, [&] { return stops_; });
     }

@@ -125,6 +125,8 @@ TEST_CASE("Answers end before their stops", "[serve]") {
       false);
   CHECK(joined(texts) == "ab");
   CHECK(soon([&] { return server.completions.state().running == 0; }));
+  CHECK(server.completions.state().completed == 4);
+  CHECK(server.completions.state().cancelled == 0);
 }
 
 TEST_CASE("A connection serves one request after the other, also of those sent ahead", "[serve]") {
