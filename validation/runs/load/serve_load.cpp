@@ -124,9 +124,11 @@ Result<ExecutedLoad> serve_load(std::shared_ptr<const Scenario> scenario,
   if (!replayed) return replayed.error();
   ServingRun run = recorder.run();
   run.restore = restore;
-  if (run.load.empty())
-    return Error{ErrorKind::kMachine,
-                 replayed->failure.empty() ? "no request had its answer" : replayed->failure};
+  if (run.load.empty()) {
+    const char* why = replayed->interrupted ? "interrupted before a request had its answer"
+                                            : "no request had its answer";
+    return Error{ErrorKind::kMachine, replayed->failure.empty() ? why : replayed->failure};
+  }
   const ServedLoad served = served_load(s, run, executor.limits(), (*offered)->shortened());
   ExecutedLoad out;
   out.report.origin = Origin::kMeasured;
