@@ -70,6 +70,8 @@ TEST_CASE("run refuses what a load has not", "[cli][serving][run]") {
   check_refused(run_load({"--format", "csv"}), {"a load has no csv", "--requests"});
   check_refused(run_load({"--prompt", "hello"}), {"prompts of its own"});
   check_refused(run_load({"--trace", "trace.json"}), {"no timeline"});
+  check_refused(run_load({"--repeat", "5"}), {"a load is run once"});
+  check_refused(run_load({"--start", "cold"}), {"a model that is loaded", "--start"});
   check_refused(run_load({"--set", "scheduler.order=\"prompts-first\""}), {"order of admission"});
   check_refused({"run", "--model", "smollm2-135m", "--synthetic", "--requests", "times.csv"},
                 {"no load"});
