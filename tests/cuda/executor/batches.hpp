@@ -119,4 +119,45 @@ inline std::vector<float> copy(std::span<const float> values) {
   return {values.begin(), values.end()};
 }
 
+/// Logits of the next tokens of two sequences that share the blocks of their first 64, which are
+/// the same; checks that they agree. The vocabulary has 500 tokens.
+inline std::vector<float> logits_over_shared_prefix(BatchExecutor& executor) {
+  Known first{prompt_of(70, 500), {1, 2, 3}, 0};
+  Known other = first;
+  other.blocks = {1, 2, 7};
+  other.cached = 64;
+  const SequenceStep prompt = first.next(64);
+  static_cast<void>(executor.logits({&prompt, 1}));
+  const SequenceStep both[] = {first.next(1), other.next(1)};
+  auto logits = copy(executor.logits(both));
+  CHECK(std::equal(logits.begin(), logits.begin() + 500, logits.begin() + 500));
+  return logits;
+}
+
+/// Two sequences after the blocks of the first were moved to the host's pool, and back to blocks 14
+/// and 15 of the pool.
+struct MovedSequences {
+  std::vector<Known> sequences;
+  int freed_block = 0;        // where the first one's tokens began
+  std::vector<float> logits;  // of their last tokens
+};
+
+/// Moves them, and checks that no bit of their logits changes. Pools: 16 blocks, and 4 of the host.
+inline MovedSequences moved_to_host_and_back(BatchExecutor& executor) {
+  auto sequences = sequences_of(2, 64, 500);
+  const std::vector<SequenceStep> prompts{sequences[0].next(40), sequences[1].next(40)};
+  static_cast<void>(executor.logits(prompts));
+  MovedSequences moved{sequences, sequences[0].blocks[0], {}};
+  const std::vector<SequenceStep> next{sequences[0].next(1), sequences[1].next(1)};
+  moved.logits = copy(executor.logits(next));
+  const BlockCopy out[] = {{moved.freed_block, 2}, {sequences[0].blocks[1], 0}};
+  const BlockCopy back[] = {{2, 14}, {0, 15}};
+  executor.move_out(out);
+  executor.move_in(back);
+  moved.sequences[0].blocks = {14, 15};
+  const std::vector<SequenceStep> again{moved.sequences[0].next(1), moved.sequences[1].next(1)};
+  CHECK(copy(executor.logits(again)) == moved.logits);
+  return moved;
+}
+
 }  // namespace rigcast::engine::fixtures

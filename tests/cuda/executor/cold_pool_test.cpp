@@ -105,21 +105,9 @@ TEST_CASE("Tables of cold blocks grow past those of steps before", "[cuda][gpu][
 
 TEST_CASE("Sequences share the cold blocks of a prefix", "[cuda][gpu][batch]") {
   const TinyModel tiny = model_of({.mix = "Q8_0", .layers = 3});
-  for (const int on_gpu : {0, 2}) {
-    const auto executor = batch_on_gpu(tiny, with_cold({}, on_gpu));
-    Known first{prompt_of(70, 500), {1, 2, 3}, 0};
-    Known other = first;
-    other.blocks = {1, 2, 7};
-    other.cached = 64;
-    const SequenceStep prompt = first.next(64);
-    static_cast<void>(executor->logits({&prompt, 1}));
-    const SequenceStep both[] = {first.next(1), other.next(1)};
-    const auto logits = copy(executor->logits(both));
-    CHECK(std::equal(logits.begin(), logits.begin() + 500, logits.begin() + 500));
-    const auto resident = batch_on_gpu(tiny);
-    static_cast<void>(resident->logits({&prompt, 1}));
-    CHECK(copy(resident->logits(both)) == logits);
-  }
+  const auto want = logits_over_shared_prefix(*batch_on_gpu(tiny));
+  for (const int on_gpu : {0, 2})
+    CHECK(logits_over_shared_prefix(*batch_on_gpu(tiny, with_cold({}, on_gpu))) == want);
 }
 
 TEST_CASE("Cold blocks that others had before, and steps with and without them, are right",
@@ -148,30 +136,18 @@ TEST_CASE("Blocks move between the pool, cold or not, and the host's pool", "[cu
   for (const int on_gpu : {0, 1, 8, 15}) {
     const auto executor =
         batch_on_gpu(tiny, with_cold({}, on_gpu), {.blocks = 16, .host_blocks = 4});
-    auto sequences = sequences_of(2, 64, 500);
-    std::vector<SequenceStep> prompts{sequences[0].next(40), sequences[1].next(40)};
-    static_cast<void>(executor->logits(prompts));
-    auto moved = sequences;
-    const std::vector<SequenceStep> next{sequences[0].next(1), sequences[1].next(1)};
-    const auto want = copy(executor->logits(next));
-    const int a = sequences[0].blocks[0], b = sequences[0].blocks[1];
-    const BlockCopy out[] = {{a, 2}, {b, 0}}, back[] = {{2, 14}, {0, 15}};
-    executor->move_out(out);
-    executor->move_in(back);
-    moved[0].blocks = {14, 15};
-    const std::vector<SequenceStep> again{moved[0].next(1), moved[1].next(1)};
-    CHECK(copy(executor->logits(again)) == want);
+    MovedSequences moved = moved_to_host_and_back(*executor);
     std::vector<std::byte> bytes(executor->block_bytes());
-    const int from[] = {14, 15}, to[] = {a, 9};
+    const int from[] = {14, 15}, to[] = {moved.freed_block, 9};
     for (int i = 0; i < 2; ++i) {
       executor->read_block(from[i], bytes);
       executor->write_block(to[i], bytes);
     }
-    auto written = moved;
-    written[0].blocks = {a, 9};
+    auto& written = moved.sequences;
+    written[0].blocks = {moved.freed_block, 9};
     for (Known& s : written) --s.cached;
     const std::vector<SequenceStep> once_more{written[0].next(1), written[1].next(1)};
-    CHECK(copy(executor->logits(once_more)) == want);
+    CHECK(copy(executor->logits(once_more)) == moved.logits);
   }
 }
 

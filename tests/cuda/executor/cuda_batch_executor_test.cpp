@@ -118,16 +118,7 @@ TEST_CASE("A single sequence of a batch has the bits of the executor for one",
 
 TEST_CASE("Sequences share the blocks of a prefix", "[cuda][gpu][batch]") {
   const TinyModel tiny = model_of({.mix = "Q8_0", .layers = 2});
-  const auto executor = batch_on_gpu(tiny);
-  Known first{prompt_of(70, 500), {1, 2, 3}, 0};
-  Known other = first;
-  other.blocks = {1, 2, 7};
-  other.cached = 64;
-  const SequenceStep prompt = first.next(64);
-  static_cast<void>(executor->logits({&prompt, 1}));
-  const SequenceStep both[] = {first.next(1), other.next(1)};
-  const auto logits = copy(executor->logits(both));
-  CHECK(std::equal(logits.begin(), logits.begin() + 500, logits.begin() + 500));
+  static_cast<void>(logits_over_shared_prefix(*batch_on_gpu(tiny)));
 }
 
 TEST_CASE("Blocks that were moved to the host and back give the same bits", "[cuda][gpu][batch]") {
@@ -135,20 +126,8 @@ TEST_CASE("Blocks that were moved to the host and back give the same bits", "[cu
   for (const QuantFormat kv : {QuantFormat::kF16, QuantFormat::kQ8_0, QuantFormat::kQ4_0}) {
     ExecutorOptions options;
     options.kv_types = {kv, kv};
-    const auto executor = batch_on_gpu(tiny, options, {.blocks = 16, .host_blocks = 4});
-    auto sequences = sequences_of(2, 64, 500);
-    std::vector<SequenceStep> prompts{sequences[0].next(40), sequences[1].next(40)};
-    static_cast<void>(executor->logits(prompts));
-    auto moved = sequences;
-    const std::vector<SequenceStep> next{sequences[0].next(1), sequences[1].next(1)};
-    const auto want = copy(executor->logits(next));
-    const int a = sequences[0].blocks[0], b = sequences[0].blocks[1];
-    const BlockCopy out[] = {{a, 2}, {b, 0}}, back[] = {{2, 14}, {0, 15}};
-    executor->move_out(out);
-    executor->move_in(back);
-    moved[0].blocks = {14, 15};
-    const std::vector<SequenceStep> again{moved[0].next(1), moved[1].next(1)};
-    CHECK(copy(executor->logits(again)) == want);
+    static_cast<void>(
+        moved_to_host_and_back(*batch_on_gpu(tiny, options, {.blocks = 16, .host_blocks = 4})));
   }
 }
 
