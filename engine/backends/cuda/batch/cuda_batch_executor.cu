@@ -423,7 +423,9 @@ std::span<const float> CudaBatchExecutor::logits(std::span<const SequenceStep> s
 // Where the host computes or weights are copied, these take far longer than kernels to load.
 void CudaBatchExecutor::warm_up() {
   BatchExecutor::warm_up();
-  if (is_gpu_alone()) warm_up_prompts(*this);
+  if (!is_gpu_alone()) return;
+  warm_up_prompts(*this);
+  warm_up_decode(*this);
 }
 
 // Queues the copies of the GPU's part of the blocks, while the host copies its own.
