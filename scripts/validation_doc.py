@@ -18,18 +18,22 @@ COLUMNS = {
     "decode": ("decode, tok/s", 1), "prefill": ("prefill, tok/s", 1), "resident": ("resident, s", 1),
     "warm": ("warm, s", 1), "cold": ("cold, s", 1), "memory": ("memory, MiB", MIB),
     "vram": ("VRAM, MiB", MIB), "ram": ("RAM, MiB", MIB), "cliff": ("falls at, tokens", 1),
+    "ttft50": ("TTFT p50, ms", 1e-3), "ttft95": ("TTFT p95, ms", 1e-3),
+    "tpot50": ("TPOT p50, ms", 1e-3), "tpot95": ("TPOT p95, ms", 1e-3), "served": ("requests/s", 1),
 }
 REGIMES = [
     ("All on the GPU", {"resident"}, ["decode", "prefill", "warm", "cold", "vram", "ram"]),
     ("Layers and experts shared with the host", {"layer split", "experts in RAM"},
      ["decode", "prefill", "cold", "vram", "ram"]),
     ("KV cache not all in VRAM", {"KV in RAM"}, ["decode", "prefill", "cliff", "vram", "ram"])]
+LOADS = ["ttft50", "ttft95", "tpot50", "tpot95", "served", "vram", "ram"]
 
 
 def bar_text(bar):
     if bar["metric"].startswith("cliffs"):
         return "2 % of the context, or a block"
-    text = f"{100 * bar['allowed_median']:.0f} / {100 * bar['allowed_worst']:.0f} %"
+    worst = "" if bar["allowed_worst"] is None else f" / {100 * bar['allowed_worst']:.0f}"
+    text = f"{100 * bar['allowed_median']:.0f}{worst} %"
     return text + (", or 100 MiB" if bar["metric"].startswith("memory") else "")
 
 
@@ -71,8 +75,10 @@ def all_runs(runs, columns):
 
 
 def by_regime(machine):
-    found = [(heading, [r for r in machine.counted if r.regime in regimes], columns)
+    alone = [r for r in machine.counted if not r.is_load]
+    found = [(heading, [r for r in alone if r.regime in regimes], columns)
              for heading, regimes, columns in REGIMES]
+    found.append(("Several users", [r for r in machine.counted if r.is_load], LOADS))
     return "\n\n".join(f"### {heading}\n\n{all_runs(runs, columns)}"
                        for heading, runs, columns in found if runs)
 

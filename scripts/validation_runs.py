@@ -18,7 +18,10 @@ PACKED = ".jsonl.gz"
 FIGURES = {"decode.tokens_per_s": "decode", "prefill_tokens_per_s": "prefill",
            "ttft.resident.total_s": "resident", "ttft.warm.total_s": "warm",
            "ttft.cold.total_s": "cold", "memory.0.total": "memory", "memory.vram": "vram",
-           "memory.ram": "ram", "cliffs.0.at_tokens": "cliff"}
+           "memory.ram": "ram", "cliffs.0.at_tokens": "cliff",
+           "serving.ttft_s.p50": "ttft50", "serving.ttft_s.p95": "ttft95",
+           "serving.tpot_s.p50": "tpot50", "serving.tpot_s.p95": "tpot95",
+           "serving.requests_per_s": "served"}
 
 
 @dataclass
@@ -33,6 +36,10 @@ class Run:
     @property
     def scenario(self):
         return self.forecast["scenario"]
+
+    @property
+    def is_load(self):
+        return "serving" in self.forecast
 
 
 @dataclass

@@ -29,9 +29,8 @@ ErrorBar read_bar(const TomlTable& t) {
       t.refuse("regimes", fmt::format("there is no regime \"{}\"", text));
   }
   t.require("median");
-  t.require("worst");
   bar.median = t.number_or("median", 0, 0, 1);
-  bar.worst = t.number_or("worst", 0, 0, 1);
+  if (t.has("worst")) bar.worst = t.number_or("worst", 0, 0, 1);
   if (const auto size = t.find_figure<Bytes>("allowed", Bytes{}, 1_GiB))
     bar.allowed = size->value.value;
   t.finish();
@@ -95,7 +94,7 @@ BarVerdict verdict_of(const ErrorBar& bar, const std::vector<const ValidationRow
     if (sizes.size() == 1 || sizes.back() > std::fabs(v.worst.error)) v.worst = run;
     if (const auto in = row->inside()) ++v.with_interval, v.inside += *in;
     if (!is_within(bar, *row, bar.median)) v.beyond.push_back(run);
-    v.worst_holds = v.worst_holds && is_within(bar, *row, bar.worst);
+    if (bar.worst) v.worst_holds = v.worst_holds && is_within(bar, *row, *bar.worst);
   }
   v.median = median(sizes);
   v.median_holds = v.median <= bar.median || 2 * v.beyond.size() < rows.size();
@@ -200,10 +199,9 @@ std::string to_text(std::span<const BarVerdict> verdicts) {
   std::string text;
   for (const BarVerdict& v : verdicts)
     text += fmt::format(
-        "  bar    {:<46} n {:<4} median {:4.1f} % of {:.4g} %, worst {:+.1f} % of "
-        "{:.4g} %\n",
-        v.bar.label, v.runs, 100 * v.median, 100 * v.bar.median, 100 * v.worst.error,
-        100 * v.bar.worst);
+        "  bar    {:<46} n {:<4} median {:4.1f} % of {:.4g} %, worst {:+.1f} %{}\n", v.bar.label,
+        v.runs, 100 * v.median, 100 * v.bar.median, 100 * v.worst.error,
+        v.bar.worst ? fmt::format(" of {:.4g} %", 100 * *v.bar.worst) : "");
   return text;
 }
 

@@ -18,7 +18,8 @@ struct ErrorBar {
   std::string metric;  // as rows name it
   bool gpu = false;
   std::vector<Regime> regimes;   // empty: every one
-  double median = 0, worst = 0;  // of the errors' sizes, as shares
+  double median = 0;             // of the errors' sizes, as a share
+  std::optional<double> worst;   // likewise; nullopt: any is allowed
   double allowed = 0;            // an error no larger is within, in the metric's own unit
 };
 
@@ -35,7 +36,7 @@ struct Bars {
   std::vector<SuiteBars> suites;
 };
 
-/// [[bar]]: `label`, `on` ("cpu" or "gpu"), `metric`, `median`, `worst`; if wanted `regimes` and
+/// [[bar]]: `label`, `on` ("cpu" or "gpu"), `metric`, `median`; if wanted `worst`, `regimes` and
 /// `allowed` (a size, of memory). [[suite]]: `name`, `reason`; `alone`, `never`: labels of bars.
 Result<Bars> read_bars(const std::filesystem::path& file);
 

@@ -70,7 +70,7 @@ Json verdict_json(const BarVerdict& v) {
       {"median_abs_error", json_number(v.median)},
       {"worst", run_json(v.worst)},
       {"allowed_median", v.bar.median},
-      {"allowed_worst", v.bar.worst},
+      {"allowed_worst", v.bar.worst ? Json(*v.bar.worst) : Json()},
       {"median_holds", v.median_holds},
       {"worst_holds", v.worst_holds},
       {"inside", v.inside},

@@ -282,7 +282,7 @@ interface BarVerdict {
   median_abs_error: number;
   worst: { id: string; error: number };
   allowed_median: number;
-  allowed_worst: number;
+  allowed_worst: number | null;
   median_holds: boolean;
   worst_holds: boolean;
 }

@@ -82,6 +82,10 @@ TEST_CASE("A bar judges its figure, its machines and its regimes, and no fitted 
 TEST_CASE("What is allowed whatever the share is within", "[bars]") {
   ErrorBar b = bar(0.02, 0.04);
   CHECK_FALSE(verdict({row("a", 0.3)}, b).median_holds);
+  b.worst = std::nullopt;
+  CHECK(verdict({row("a", 0.3)}, b).worst_holds);
+  b.worst = 0.1;
+  CHECK_FALSE(verdict({row("a", 0.3)}, b).worst_holds);
   b.allowed = 31;
   CHECK(verdict({row("a", 0.3)}, b).median_holds);
   CHECK(verdict({row("a", 0.3)}, b).worst_holds);
@@ -145,6 +149,9 @@ TEST_CASE("A file of bars says what is wrong in it", "[bars]") {
   CHECK_FALSE(read(good));
   CHECK_FALSE(read(good + "median = 0.1\nworst = 0.2\nregimes = [\"here\"]\n"));
   CHECK_FALSE(read(good + "median = 0.1\nworst = 2\n"));
+  const auto any_worst = read(good + "median = 0.1\n");
+  REQUIRE(any_worst);
+  CHECK_FALSE(any_worst->bars.front().worst);
   CHECK_FALSE(read(good + "median = 0.1\nworst = 0.2\nmaen = 1\n"));
   CHECK_FALSE(read("bar = []\n"));
   const std::string whole = good + "median = 0.1\nworst = 0.2\n[[suite]]\nname = \"s\"\n";

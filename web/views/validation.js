@@ -140,7 +140,7 @@ function barsPanel(v) {
     percent1(b.median_abs_error),
     percent1(b.allowed_median),
     `${signed(b.worst.error)} (${b.worst.id})`,
-    percent1(b.allowed_worst),
+    b.allowed_worst === null ? "any" : percent1(b.allowed_worst),
     b.median_holds && b.worst_holds ? "holds" : "missed",
   ]);
   const head = ["bar", "metric", "#runs", "#median", "#allowed", "#worst", "#allowed", ""];
