@@ -24,7 +24,8 @@ class StepBuilder {
         memory_(m),
         batch_(batch),
         phase_(phase),
-        in_graph_(decode() && batch.sequences.size() > 1 && rules_.records_batches(s, p)) {}
+        in_graph_(decode() && batch.sequences.size() > 1 &&
+                  rules_.records_batches(s, p, rules_.cold_tokens(s, m, batch))) {}
 
   /// The reference is valid until the next call.
   const std::vector<StepOp>& layer(int l) {

@@ -43,12 +43,14 @@ bool RigcastEngine::loads_cublas(const MemoryContext& s, const Placement& p) con
 
 bool RigcastEngine::copies_host_weights(const StepContext& s) const { return !s.rig.gpus.empty(); }
 
-bool RigcastEngine::records_batches(const StepContext& s, const Placement& p) const {
+bool RigcastEngine::records_batches(const StepContext& s, const Placement& p,
+                                    TokenCount cold) const {
   const auto is_on_gpu = [&](const LayerPlacement& at) {
     return at.decode_on == p.head_on && at.decode_experts_on == p.head_on &&
            at.decode_cache_on == p.head_on;
   };
-  return s.kv.policy == KvPolicy::kVram && p.head_on != kHost &&
+  const bool in_vram = s.kv.policy == KvPolicy::kVram || s.kv.policy == KvPolicy::kPaged;
+  return in_vram && cold == 0 && p.head_on != kHost &&
          std::ranges::all_of(p.layers, is_on_gpu);
 }
 

@@ -31,7 +31,8 @@ class RigcastEngine : public RuntimeModel {
   bool keeps_prompt_cache_on_gpu() const override { return true; }
   bool samples_on_gpu() const override { return true; }
   /// Where one GPU has all of the model and its cache.
-  bool records_batches(const StepContext& context, const Placement& placement) const override;
+  bool records_batches(const StepContext& context, const Placement& placement,
+                       TokenCount cold) const override;
   DeviceIndex prompt_head(const Placement& placement) const override { return placement.head_on; }
   /// The time in which the host looks up the embeddings of a prompt's batch, where the first layer
   /// of a decode step is the host's.

@@ -92,8 +92,10 @@ class RuntimeModel {
   /// True if the device that has the logits samples the next token, without a copy to the host.
   virtual bool samples_on_gpu() const { return false; }
   /// True if kernels of a step that decodes one token of each of many sequences are launched as one
-  /// recorded graph.
-  virtual bool records_batches(const StepContext&, const Placement&) const { return false; }
+  /// recorded graph. `cold`: of their cached tokens, those whose blocks are in the host's memory.
+  virtual bool records_batches(const StepContext&, const Placement&, TokenCount /*cold*/) const {
+    return false;
+  }
   /// The device that computes the logits of a prompt's last token.
   virtual DeviceIndex prompt_head(const Placement& placement) const { return placement.head; }
   /// Time in which the host looks up the embeddings of a prompt's batch.

@@ -98,6 +98,28 @@ TEST_CASE("Sequences share the VRAM for blocks that stay", "[batch][memory]") {
   }
 }
 
+TEST_CASE("A paged cache is decoded in a recorded graph while no block is cold", "[batch]") {
+  Scenario s = scenario({{"runtime.name", "rigcast"}});
+  s.kv.policy = KvPolicy::kPaged;
+  s.workload.context = 16384;
+  const Placement p = place(s, s.model.layers + 1);
+  MemoryPlan memory = plan_memory(s, p, s.workload.context);
+  const auto are_recorded = [&](TokenCount cached) {
+    const Batch both{{{cached, 1}, {cached, 1}}, 1};
+    const Step step = decode_step(s, p, memory, both);
+    const bool recorded = step.ops.front().in_graph;
+    for (const StepOp& op : step.ops) CHECK(op.in_graph == recorded);
+    return recorded;
+  };
+  memory.resident_tokens = std::nullopt;  // all fits
+  CHECK(are_recorded(8000));
+  memory.resident_tokens = 4096;  // of both
+  CHECK(are_recorded(1000));
+  CHECK_FALSE(are_recorded(8000));
+  s.kv.policy = KvPolicy::kStream;
+  CHECK_FALSE(are_recorded(1000));
+}
+
 TEST_CASE("The order of a batch's sequences does not matter", "[batch]") {
   const Decode d;
   const Step a = d.step({{100, 1}, {2000, 1}, {5000, 1}});

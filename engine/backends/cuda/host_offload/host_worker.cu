@@ -197,16 +197,17 @@ void HostWorker::on_rows(const RowOwners& of, std::span<float> hidden, const Sta
   const std::int64_t tokens = rows(hidden.size(), layers_.model().spec.hidden);
   run([&](Worker& worker) {
     begin(worker, of, tokens);
-    copy_rows(worker, hidden, layers_.hidden());
+    const std::int64_t width = layers_.model().spec.hidden;
+    copy_rows(worker, hidden, layers_.hidden(), width);
     stage(worker);
     layers_.add_residual(worker);
-    copy_rows(worker, layers_.hidden(), hidden);
+    copy_rows(worker, layers_.hidden(), hidden, width);
   });
   count_rows(hidden.size(), hidden.size());
 }
 
-void HostWorker::copy_rows(Worker& worker, std::span<const float> from, std::span<float> to) const {
-  const std::int64_t width = layers_.model().spec.hidden;
+void HostWorker::copy_rows(Worker& worker, std::span<const float> from, std::span<float> to,
+                           std::int64_t width) const {
   worker.parallel_for(rows(from.size(), width), 8, [&](std::int64_t begin, std::int64_t end) {
     std::copy(from.begin() + begin * width, from.begin() + end * width, to.begin() + begin * width);
   });
@@ -217,7 +218,7 @@ void HostWorker::embed(const RowOwners& of, std::span<const std::int32_t> ids,
   team_.run([&](Worker& worker) {
     begin(worker, of, std::int64_t(ids.size()));
     layers_.embed(worker, ids);
-    copy_rows(worker, layers_.hidden(), hidden);
+    copy_rows(worker, layers_.hidden(), hidden, layers_.model().spec.hidden);
   });
   count_rows(0, hidden.size());
 }
@@ -237,7 +238,7 @@ void HostWorker::attend(int layer, const RowOwners& of, std::span<const float> p
   run([&](Worker& worker) {
     begin(worker, of, rows(projected.size(), width));
     layers_.attention().attend(worker, layer, projected.data());
-    worker.run_once([&] { std::ranges::copy(layers_.attention().out(), attn_out.begin()); });
+    copy_rows(worker, layers_.attention().out(), attn_out, shape.q_width());
   });
   count_rows(projected.size(), attn_out.size());
 }

@@ -108,7 +108,9 @@ class HostWorker {
   /// Counts the bytes that an operation receives from the GPU and sends to it.
   void count_op_bytes(const HostOp& call);
   void count_rows(std::size_t taken, std::size_t given);
-  void copy_rows(Worker& worker, std::span<const float> from, std::span<float> to) const;
+  // Of `width` floats each. Every member calls it; it ends with a barrier.
+  void copy_rows(Worker& worker, std::span<const float> from, std::span<float> to,
+                 std::int64_t width) const;
   /// Runs `stage` on rows, which are copied into the layers' hidden state before and out of it
   /// after.
   template <class Stage>
