@@ -22,7 +22,8 @@ void ExpertsStage::choose(const Layer& w, std::int64_t begin, std::int64_t end,
 // Resizes the inputs and outputs of all jobs.
 void ExpertsStage::size_jobs(const Layer& w) {
   const Matrix &gate = w.expert_gate.first, &up = w.expert_up.first, &down = w.expert_down.first;
-  const RowForm form = step_.form();
+  // Few tokens leave an expert too few rows for a tile.
+  const RowForm form = step_.form() == RowForm::kTiled ? RowForm::kTiled : RowForm::kApart;
   jobs_.sort(chosen_, int(w.router.rows), step_.model->spec.moe->experts_used,
              form == RowForm::kApart ? 1 : group_rows({&gate, &up, &down}),
              form == RowForm::kTiled && step_.isolates_rows);

@@ -9,13 +9,14 @@ namespace {
 
 // The number of weight rows in a piece of work, when `left` bytes of all matrices remain: a
 // fraction of the rest, so that pieces are long at first and all threads still end together (guided
-// scheduling). For a batch: whole tiles of any instruction set. Integer kernels gain nothing from
-// more than one tile; float kernels read the whole batch for every piece.
+// scheduling). For a batch: whole tiles of any instruction set. Float kernels read the whole batch
+// for every piece.
 std::int64_t rows_at_once(const Multiplied& m, std::int64_t left, int threads) {
   constexpr std::int64_t kMin = 64 << 10, kTile = 32, kFloatTiles = 8;
-  if (m.batch && needs_integers(*m.w)) return kTile;
   const std::int64_t bytes = left / (2 * threads),
                      row = std::max<std::int64_t>(1, m.w->row_bytes());
+  if (m.batch && needs_integers(*m.w))
+    return kTile * std::max<std::int64_t>(1, bytes / row / kTile);
   if (m.batch) return kTile * std::clamp<std::int64_t>(2 * bytes / row / kTile, 2, kFloatTiles);
   return std::max<std::int64_t>(4, std::max(kMin, bytes) / row);
 }
@@ -68,48 +69,54 @@ void Input::resize(std::int64_t columns, std::int64_t rows, bool integers, bool 
   integers_ = integers;
   floats_ = floats;
   form_ = form;
-  if (!apart()) {
-    if (integers) quantized_.resize(columns, rows);
-    if (floats) batch_.resize(columns, rows);
-    return;
-  }
-  if (floats) rows_apart_.resize(std::size_t(rows * columns));
-  if (!integers) return;
+  if (floats && floats_apart()) rows_apart_.resize(std::size_t(rows * columns));
+  if (floats && !floats_apart()) batch_.resize(columns, rows);
+  if (integers && !integers_apart()) quantized_.resize(columns, rows);
+  if (!integers || !integers_apart()) return;
   cpu::resize_at_least(quantized_rows_, std::size_t(rows));
   for (std::size_t i = 0; i < std::size_t(rows); ++i) quantized_rows_[i].resize(columns);
 }
 
+bool Input::tiled_for(const Matrix& w) const {
+  return needs_integers(w) ? !integers_apart() : !floats_apart();
+}
+
+void Input::set_floats(std::int64_t index, std::span<const float> row) {
+  if (floats_apart())
+    std::ranges::copy(row, floats_row(index).begin());
+  else
+    batch_.set_row(index, row);
+}
+
 void Input::set_row(std::int64_t index, std::span<const float> row) {
-  if (apart()) {
-    if (integers_) cpu::quantize_row(row, quantized_rows_[std::size_t(index)]);
-    if (floats_) std::ranges::copy(row, floats_row(index).begin());
-  } else {
-    if (integers_) cpu::quantize_row(row, quantized_, index);
-    if (floats_) batch_.set_row(index, row);
-  }
+  if (floats_) set_floats(index, row);
+  if (!integers_) return;
+  if (integers_apart())
+    cpu::quantize_row(row, quantized_rows_[std::size_t(index)]);
+  else
+    cpu::quantize_row(row, quantized_, index);
 }
 
 void Input::set_row(std::int64_t index, const Input& one) {
-  RIGCAST_ASSERT(one.rows_ == 1 && one.apart());
-  if (apart()) {
-    if (integers_) quantized_rows_[std::size_t(index)] = one.quantized_rows_[0];
-    if (floats_) std::ranges::copy(one.rows_apart_, floats_row(index).begin());
-  } else {
-    if (integers_) cpu::copy_row(one.quantized_rows_[0], quantized_, index);
-    if (floats_) batch_.set_row(index, one.rows_apart_);
-  }
+  RIGCAST_ASSERT(one.rows_ == 1 && one.form_ == RowForm::kApart);
+  if (floats_) set_floats(index, one.rows_apart_);
+  if (!integers_) return;
+  if (integers_apart())
+    quantized_rows_[std::size_t(index)] = one.quantized_rows_[0];
+  else
+    cpu::copy_row(one.quantized_rows_[0], quantized_, index);
 }
 
 void Input::set_rows(std::int64_t first, std::span<const float> values) {
-  if (apart()) return set_row(first, values);
-  if (floats_) batch_.set_rows(first, values);
+  if (rows_at_once() == 1) return set_row(first, values);
+  batch_.set_rows(first, values);
   const auto columns = std::size_t(columns_);
   for (std::size_t at = 0; integers_ && at < values.size(); at += columns)
     cpu::quantize_row(values.subspan(at, columns), quantized_, first++);
 }
 
 std::int64_t Input::rows_at_once() const {
-  return floats_ && !apart() ? cpu::FloatBatch::kLine : 1;
+  return floats_ && !floats_apart() ? cpu::FloatBatch::kLine : 1;
 }
 
 std::int64_t group_rows(std::initializer_list<const Matrix*> matrices) {
@@ -118,11 +125,12 @@ std::int64_t group_rows(std::initializer_list<const Matrix*> matrices) {
 }
 
 std::int64_t Input::rows_together() const {
-  return apart() ? 1 : std::max(rows_at_once(), cpu::kGroupRows);
+  const bool tiled = integers_ ? !integers_apart() : !floats_apart();
+  return tiled ? std::max(rows_at_once(), cpu::kGroupRows) : 1;
 }
 
 void Input::set_part(std::int64_t first, std::span<const float> values) {
-  RIGCAST_ASSERT(rows_ == 1 && apart() && first % kPart == 0);
+  RIGCAST_ASSERT(rows_ == 1 && form_ == RowForm::kApart && first % kPart == 0);
   if (integers_) cpu::quantize_part(values, first, quantized_rows_[0]);
   if (floats_) std::copy(values.begin(), values.end(), rows_apart_.begin() + first);
 }
@@ -133,12 +141,13 @@ void multiply_rows(const Matrix& w, const InputRows& x, std::int64_t first, std:
   const cpu::Int8Kernels& integer = cpu::int8_kernels();
   const Input& in = *x.input;
   const bool integers = needs_integers(w);
-  if (!in.apart() && integers)
-    return integer.multiply_batch(w, first, last, {in.quantized_, x.first, x.count}, y, stride,
-                                  scratch.tiles);
-  if (!in.apart())
+  if (in.tiled_for(w)) {
+    if (integers)
+      return integer.multiply_batch(w, first, last, {in.quantized_, x.first, x.count}, y, stride,
+                                    scratch.tiles);
     return cpu::multiply_batch_f32(w, first, last, {in.batch_, x.first, x.count}, y, stride,
                                    scratch.floats);
+  }
   if (!integers)
     return cpu::multiply_few_f32(w, first, last, in.rows_apart_.data() + x.first * in.columns_,
                                  x.count, y, stride);
@@ -153,7 +162,7 @@ void multiply(Worker& worker, std::span<const Product> products, ProductScratch&
               std::span<const Matrix* const> next) {
   scratch.matrices.clear();
   for (const Product& p : products)
-    scratch.matrices.push_back({p.w, p.x.input->form() == RowForm::kTiled});
+    scratch.matrices.push_back({p.w, p.x.input->tiled_for(*p.w)});
   cut(scratch.matrices, worker.count(), std::size_t(-1), scratch.pieces);
   const auto compute = [&](std::size_t piece) {
     const auto& [matrix, first, last] = scratch.pieces[piece];

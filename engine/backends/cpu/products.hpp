@@ -16,12 +16,14 @@ namespace rigcast::engine {
 
 /// How rows of activations lie in memory, and which kernels multiply them: a few rows one by one,
 /// to the bit as if each were the only one; many in tiles, where weights are unpacked once for all.
-/// In either form no bit of a row's products depends on other rows.
-enum class RowForm { kApart, kTiled };
-/// Beyond this many rows, tiles are faster.
-inline constexpr std::int64_t kMaxRowsApart = 8;
+/// Integers are worth a tile sooner than floats. In any form no bit of a row's products depends on
+/// other rows.
+enum class RowForm { kApart, kIntegersTiled, kTiled };
+/// Beyond this many rows, tiles of integers are faster, and of floats.
+inline constexpr std::int64_t kMaxIntegersApart = 5, kMaxRowsApart = 8;
 inline RowForm form_of(std::int64_t rows) {
-  return rows <= kMaxRowsApart ? RowForm::kApart : RowForm::kTiled;
+  if (rows <= kMaxIntegersApart) return RowForm::kApart;
+  return rows <= kMaxRowsApart ? RowForm::kIntegersTiled : RowForm::kTiled;
 }
 
 /// A matrix, and whether it is multiplied by tiles or by rows apart.
@@ -81,13 +83,16 @@ class Input {
 
   std::int64_t rows() const { return rows_; }
   std::int64_t columns() const { return columns_; }
-  RowForm form() const { return form_; }
+  /// True if rows are multiplied by this matrix in tiles.
+  bool tiled_for(const Matrix& w) const;
 
  private:
   friend void multiply_rows(const Matrix&, const InputRows&, std::int64_t, std::int64_t, float*,
                             std::int64_t, ProductScratch&);
 
-  bool apart() const { return form_ == RowForm::kApart; }
+  bool integers_apart() const { return form_ == RowForm::kApart; }
+  bool floats_apart() const { return form_ != RowForm::kTiled; }
+  void set_floats(std::int64_t index, std::span<const float> row);
   std::span<float> floats_row(std::int64_t index) {
     return {rows_apart_.data() + index * columns_, std::size_t(columns_)};
   }

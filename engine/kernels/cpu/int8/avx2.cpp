@@ -14,6 +14,7 @@ namespace {
 
 constexpr int kLanes = 8;
 constexpr int kTogether = 2;  // rows of activations that share unpacked weights
+constexpr int kGroupedRows = 4;  // rows of weights that share a reading of activations
 using TileInts = __m256i;
 using TileFloats = __m256;
 
@@ -43,6 +44,11 @@ RIGCAST_INLINE __m256i where(std::uint32_t bits, char v) {
   return _mm256_and_si256(set, _mm256_set1_epi8(v));
 }
 
+// sum + the same.
+template <bool kSevenBits>
+RIGCAST_INLINE __m256i group_dot(__m256i sum, __m256i u, __m256i q) {
+  return _mm256_add_epi32(sum, dot<kSevenBits>(u, q));
+}
 RIGCAST_INLINE TileInts tile_zero() { return _mm256_setzero_si256(); }
 RIGCAST_INLINE TileInts tile_weights(const std::uint8_t* u) {
   return _mm256_load_si256(reinterpret_cast<const __m256i*>(u));
@@ -103,6 +109,10 @@ using RowBlocks32 = Blocks32<Format>;
 // after the formats
 #include "engine/kernels/cpu/int8/row_loop.inc"
 #include "engine/kernels/cpu/int8/tiles.inc"
+// after tiles
+#include "engine/kernels/cpu/int8/groups_avx.inc"
+// after both
+#include "engine/kernels/cpu/int8/batch.inc"
 
 }  // namespace
 

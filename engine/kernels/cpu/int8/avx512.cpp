@@ -16,6 +16,7 @@ namespace {
 
 constexpr int kLanes = 16;
 constexpr int kTogether = 8;  // rows of activations that share unpacked weights
+constexpr int kGroupedRows = 8;  // rows of weights that share a reading of activations
 using TileInts = __m512i;
 using TileFloats = __m512;
 
@@ -27,6 +28,11 @@ RIGCAST_INLINE __m256i dot(__m256i u, __m256i q) {
 
 RIGCAST_INLINE __m256i where(std::uint32_t bits, char v) { return _mm256_maskz_set1_epi8(bits, v); }
 
+// sum + the same.
+template <bool kSevenBits>
+RIGCAST_INLINE __m256i group_dot(__m256i sum, __m256i u, __m256i q) {
+  return _mm256_dpbusd_epi32(sum, u, q);
+}
 RIGCAST_INLINE TileInts tile_zero() { return _mm512_setzero_si512(); }
 RIGCAST_INLINE TileInts tile_weights(const std::uint8_t* u) { return _mm512_load_si512(u); }
 template <bool kSevenBits>
@@ -93,6 +99,10 @@ using RowBlocks32 = Pairs32<Format>;
 // after the formats
 #include "engine/kernels/cpu/int8/row_loop.inc"
 #include "engine/kernels/cpu/int8/tiles.inc"
+// after tiles
+#include "engine/kernels/cpu/int8/groups_avx.inc"
+// after both
+#include "engine/kernels/cpu/int8/batch.inc"
 
 }  // namespace
 

@@ -78,6 +78,40 @@ inline TileFloats tile_scale(const TileInts& dot, const TileFloats& a, float sca
   return total;
 }
 
+// 32 weights of four bits, those of the low halves first.
+inline void unpack_fours(const std::byte* at, std::uint8_t* u) {
+  for (int i = 0; i < 16; ++i) {
+    u[i] = std::uint8_t(at[i] & std::byte{15});
+    u[i + 16] = std::uint8_t(at[i] >> 4);
+  }
+}
+// The same with a fifth bit each, which lie before them.
+inline void unpack_fives(const std::byte* at, std::uint8_t* u) {
+  std::uint32_t high;
+  std::memcpy(&high, at, sizeof high);
+  unpack_fours(at + 4, u);
+  for (int i = 0; i < 32; ++i) u[i] = std::uint8_t(u[i] | (((high >> i) & 1) << 4));
+}
+inline void unpack_halves(const std::uint8_t* q, std::uint8_t* low, std::uint8_t* high) {
+  for (int i = 0; i < 32; ++i) {
+    low[i] = q[i] & 15;
+    high[i] = q[i] >> 4;
+  }
+}
+inline void unpack_sixes(const std::uint8_t* low, const std::uint8_t* high, std::uint8_t* u) {
+  for (int i = 0; i < 32; ++i) {
+    u[i] = std::uint8_t((low[i] & 15) | ((high[i] & 3) << 4));
+    u[i + 32] = std::uint8_t((low[i + 32] & 15) | (((high[i] >> 2) & 3) << 4));
+    u[i + 64] = std::uint8_t((low[i] >> 4) | (((high[i] >> 4) & 3) << 4));
+    u[i + 96] = std::uint8_t((low[i + 32] >> 4) | ((high[i] >> 6) << 4));
+  }
+}
+inline void scale_eight(float factor, std::uint64_t bytes, float* to) {
+  for (int i = 0; i < 8; ++i) to[i] = factor * float(bytes >> (8 * i) & 255);
+}
+inline void scale_sixteen(float factor, const std::byte* at, float* to) {
+  for (int i = 0; i < 16; ++i) to[i] = factor * float(std::int8_t(at[i]));
+}
 inline void look_up(const std::byte* at, const std::uint8_t* table, std::uint8_t* u) {
   for (int i = 0; i < 16; ++i) {
     u[i] = table[std::size_t(at[i] & std::byte{15})];
@@ -90,6 +124,14 @@ inline void look_up(const std::byte* at, const std::uint8_t* table, std::uint8_t
 #include "engine/kernels/cpu/int8/unpack_codes.inc"
 // after the formats
 #include "engine/kernels/cpu/int8/tiles.inc"
+
+template <class Format>
+void batch(const Matrix& w, std::int64_t first, std::int64_t last, const QuantizedRows& x, float* y,
+           std::int64_t stride, TileScratch& scratch) {
+  tiled<Format>(w, first, last, x, y, stride, scratch);
+}
+// after batch
+#include "engine/kernels/cpu/int8/batch.inc"
 
 // One run of a row: sum of a * u * x by 32 weights, and of b * sum of x.
 template <class Format>
