@@ -161,8 +161,7 @@ void multiply_rows(const Matrix& w, const InputRows& x, std::int64_t first, std:
 void multiply(Worker& worker, std::span<const Product> products, ProductScratch& scratch,
               std::span<const Matrix* const> next) {
   scratch.matrices.clear();
-  for (const Product& p : products)
-    scratch.matrices.push_back({p.w, p.x.input->tiled_for(*p.w)});
+  for (const Product& p : products) scratch.matrices.push_back({p.w, p.x.input->tiled_for(*p.w)});
   cut(scratch.matrices, worker.count(), std::size_t(-1), scratch.pieces);
   const auto compute = [&](std::size_t piece) {
     const auto& [matrix, first, last] = scratch.pieces[piece];

@@ -152,16 +152,14 @@ struct Rows {
   std::size_t count, bytes;
   bool goes_on = false;
   const std::byte* next = nullptr;
-  const std::byte* after_next = nullptr;
 
   HWY_INLINE const std::byte* at(std::size_t row) const { return first + row * bytes; }
   // While four rows from this one on are used.
   HWY_INLINE void prefetch(std::size_t row) const {
     if (goes_on) return prefetch_weights(at(row), kRows * bytes);
-    for (const std::byte* const run : {after_next, next})
-      if (run != nullptr)
-        for (std::size_t line = 0; line < kRows * bytes; line += 64)
-          __builtin_prefetch(run + row * bytes + line, 0, 2);
+    if (next == nullptr) return;
+    for (std::size_t line = 0; line < kRows * bytes; line += 64)
+      __builtin_prefetch(next + row * bytes + line, 0, 2);
   }
 };
 
@@ -375,16 +373,12 @@ QuantFormat readable(QuantFormat type, std::size_t dim, std::size_t queries, Row
 // of those of small blocks would take as long as all the rest. `then` is what is read after them.
 template <class Use>
 HWY_INLINE void for_runs(std::span<const KvRun> runs, const std::byte* KvRun::*part,
-                         std::size_t bytes, const std::byte* KvRun::*then, const Use& use) {
+                         std::size_t bytes, const std::byte* then, const Use& use) {
   std::size_t before = 0;
-  const auto at = [&](std::size_t i) -> const std::byte* {
-    if (i < runs.size()) return runs[i].*part;
-    i -= runs.size();
-    return then != nullptr && i < runs.size() ? runs[i].*then : nullptr;
-  };
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const auto tokens = std::size_t(runs[i].tokens);
-    use(Rows{runs[i].*part, tokens, bytes, tokens * bytes > kPrefetchFar, at(i + 1), at(i + 2)},
+    use(Rows{runs[i].*part, tokens, bytes, tokens * bytes > kPrefetchFar,
+             i + 1 < runs.size() ? runs[i + 1].*part : then},
         before);
     before += tokens;
   }
@@ -425,7 +419,7 @@ void partition(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int
   std::size_t tokens = 0;
   const auto key_bytes = std::size_t(tensor_bytes(types.k, dim, 1)),
              value_bytes = std::size_t(tensor_bytes(types.v, dim, 1));
-  for_runs(runs, &KvRun::k, key_bytes, &KvRun::v, [&](Rows keys, std::size_t before) {
+  for_runs(runs, &KvRun::k, key_bytes, runs[0].v, [&](Rows keys, std::size_t before) {
     tokens = before + keys.count;
     for_type(readable(types.k, dim, n, keys, s.rows), [&](auto type) {
       all_scores<type.value>(s.q.data(), n, keys, width, scores + before);

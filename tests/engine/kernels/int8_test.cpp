@@ -267,6 +267,28 @@ TEST_CASE("A batch gives every row what it gives alone", "[engine][int8]") {
       }
 }
 
+TEST_CASE("A batch of few groups gives every bit of what a long one gives", "[engine][int8]") {
+  constexpr std::int64_t kFew = 11, kMany = 41, kRows = 37;  // groups of 8: grouped, and tiled
+  for (const cpu::Int8Kernels* kernels : cpu::all_int8_kernels())
+    for (const QuantFormat format : kFormats) {
+      const std::int64_t columns = info(format).block_elements == 32 ? 1312 : 1280;
+      INFO(kernels->name << " " << info(format).name);
+      const Weights w = weights_of(format, kRows, columns, 7);
+      cpu::TileScratch scratch;
+      const auto product = [&](std::int64_t tokens) {
+        cpu::QuantizedBatch batch;
+        batch.resize(columns, tokens);
+        for (std::int64_t t = 0; t < tokens; ++t)
+          cpu::quantize_row(normal_values(std::size_t(columns), unsigned(200 + t)), batch, t);
+        std::vector<float> y(std::size_t(tokens * kRows));
+        kernels->multiply_batch(w.matrix, 0, kRows, batch, y.data(), kRows, scratch);
+        y.resize(std::size_t(kFew * kRows));
+        return y;
+      };
+      CHECK((product(kFew) == product(kMany)));
+    }
+}
+
 TEST_CASE("The largest weights and activations do not overflow", "[engine][int8]") {
   // All bits set: the largest u of every format; activations of +-127 steps.
   for (const cpu::Int8Kernels* kernels : cpu::all_int8_kernels())

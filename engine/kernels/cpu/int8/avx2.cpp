@@ -13,7 +13,7 @@ namespace rigcast::engine::cpu {
 namespace {
 
 constexpr int kLanes = 8;
-constexpr int kTogether = 2;  // rows of activations that share unpacked weights
+constexpr int kTogether = 2;     // rows of activations that share unpacked weights
 constexpr int kGroupedRows = 4;  // rows of weights that share a reading of activations
 using TileInts = __m256i;
 using TileFloats = __m256;

@@ -15,7 +15,7 @@ namespace rigcast::engine::cpu {
 namespace {
 
 constexpr int kLanes = 16;
-constexpr int kTogether = 8;  // rows of activations that share unpacked weights
+constexpr int kTogether = 8;     // rows of activations that share unpacked weights
 constexpr int kGroupedRows = 8;  // rows of weights that share a reading of activations
 using TileInts = __m512i;
 using TileFloats = __m512;
