@@ -12,11 +12,12 @@ namespace {
 
 constexpr Bytes kLimitStep = 256_MiB;  // of the GPU's limit: a round number to type
 
-// True if every GPU that is in use keeps the headroom.
+// True if every GPU that is in use keeps the headroom, and the hot window of one sequence. Blocks
+// of a server's pool take what layers leave.
 bool fits_on_gpus(const Scenario& s, const Placement& p) {
   const MemoryPlan plan = plan_memory(s, p, s.workload.last_position() + 1);
   return plan.fits_on_gpus(s.settings.headroom) &&
-         (!plan.resident_tokens || *plan.resident_tokens >= s.kv.hot_tokens);
+         (!plan.resident_tokens || plan.blocks_stay || *plan.resident_tokens >= s.kv.hot_tokens);
 }
 
 // All layers on the GPUs in order, each filled before the next one, with the experts of the first

@@ -192,8 +192,14 @@ Json position_interval(const Report& r, const PositionSpeed& p) {
   const double at = p.tokens_per_s / r.decode_tokens_per_s;
   return pair({at * mean->lo, at * mean->hi});
 }
-// What does not fit has no speed, which is not a speed of 0.
-Json if_fits(const Report& r, double figure) { return r.fits ? number(figure) : Json(); }
+// Figures of a single request: what does not fit has none, which is no speed of 0, and a load that
+// was run has those of its requests alone. Runs from before their report said for how long a
+// context have zeros, which are read back as they are.
+bool has_request(const Report& r) {
+  const bool is_run_of_load = r.measured && r.serving && r.max_context > 0;
+  return r.fits && !is_run_of_load;
+}
+Json of_request(const Report& r, double figure) { return has_request(r) ? number(figure) : Json(); }
 
 Json decode_json(const Report& r) {
   const auto position = [&](const PositionSpeed& p) -> Json {
@@ -207,12 +213,12 @@ Json decode_json(const Report& r) {
     };
   };
   return {
-      {"tokens_per_s", if_fits(r, r.decode_tokens_per_s)},
+      {"tokens_per_s", of_request(r, r.decode_tokens_per_s)},
       {"tpot_s",
-       {{"mean", if_fits(r, r.tpot.mean.value)},
-        {"p50", if_fits(r, r.tpot.p50.value)},
-        {"p90", if_fits(r, r.tpot.p90.value)},
-        {"p99", if_fits(r, r.tpot.p99.value)}}},
+       {{"mean", of_request(r, r.tpot.mean.value)},
+        {"p50", of_request(r, r.tpot.p50.value)},
+        {"p90", of_request(r, r.tpot.p90.value)},
+        {"p99", of_request(r, r.tpot.p99.value)}}},
       {"by_position", json_list(r.by_position, position)},
   };
 }
@@ -264,7 +270,7 @@ Json cliff_json(const Cliff& c) {
 Json utilisation_json(const Report& r) {
   Json out = Json::object();
   for (std::size_t i = 0; i < r.utilisation.size(); ++i)
-    out[std::string(json_key(Resource(i)))] = if_fits(r, r.utilisation[i]);
+    out[std::string(json_key(Resource(i)))] = of_request(r, r.utilisation[i]);
   return out;
 }
 
@@ -274,7 +280,7 @@ Json traffic_json(const Report& r) {
   for (const Resource route :
        {Resource::kSsd, Resource::kRam, Resource::kH2d, Resource::kD2h, Resource::kVram})
     out[std::string(json_key(route))] =
-        r.fits ? whole_bytes(r.traffic_bytes[std::size_t(route)]) : Json();
+        has_request(r) ? whole_bytes(r.traffic_bytes[std::size_t(route)]) : Json();
   return out;
 }
 
@@ -336,20 +342,21 @@ std::string to_json(const Report& r) {
       {"origin", r.origin == Origin::kMeasured ? "measured" : "predicted"},
       {"scenario", scenario_json(r)},
       {"ttft",
-       {{"resident", ttft_json(r.resident, r.fits ? std::optional(r.prefill_bound) : std::nullopt)},
+       {{"resident",
+         ttft_json(r.resident, has_request(r) ? std::optional(r.prefill_bound) : std::nullopt)},
         {"warm", ttft_json(r.warm, r.warm_bound)},
         {"cold", ttft_json(r.cold, r.cold_bound)}}},
       {"longest_context", r.max_context},
       {"by_context", json_list(r.by_context, context_json)},
       {"outside_ram_bytes", whole_bytes(r.memory.outside_ram)},
-      {"prefill_tokens_per_s", if_fits(r, r.prefill_tokens_per_s)},
+      {"prefill_tokens_per_s", of_request(r, r.prefill_tokens_per_s)},
       {"decode", decode_json(r)},
       {"memory", json_list(r.memory.devices, memory_json)},
       {"timeline", json_list(r.timeline, timeline_json)},
       {"cliffs", json_list(r.cliffs, cliff_json)},
       {"bottleneck",
-       {{"prefill", r.fits ? bottleneck_json(r.prefill_bound) : Json()},
-        {"decode", r.fits ? bottleneck_json(r.decode_bound) : Json()}}},
+       {{"prefill", has_request(r) ? bottleneck_json(r.prefill_bound) : Json()},
+        {"decode", has_request(r) ? bottleneck_json(r.decode_bound) : Json()}}},
       {"utilisation", utilisation_json(r)},
       {"traffic_bytes", traffic_json(r)},
       {"interval", interval_json(r)},

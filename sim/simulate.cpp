@@ -12,8 +12,8 @@
 #include "core/text/unit_text.hpp"
 #include "perfmodel/context/companions.hpp"
 #include "perfmodel/context/memory_nodes.hpp"
-#include "perfmodel/cost/correction.hpp"
 #include "perfmodel/context/profile_interval.hpp"
+#include "perfmodel/cost/correction.hpp"
 #include "perfmodel/inputs.hpp"
 #include "perfmodel/max_context.hpp"
 #include "perfmodel/memory.hpp"
@@ -43,6 +43,9 @@ std::string note_on_backend(Backend backend, const RuntimeProfile& runtime, cons
         "{} drives Adreno GPUs by OpenCL, for which there are no figures: this is "
         "forecast by those of Vulkan",
         runtime.name);
+  if (runtime.rules == RuntimeRules::kRigcast && backend != Backend::kCuda)
+    return fmt::format("the engine of {} has no code for {}: no run of it on such a GPU",
+                       runtime.name, name(backend));
   if (backend != Backend::kCuda || !known || known->last_cuda == 0) return "";
   if (runtime.rules == RuntimeRules::kRigcast)
     return fmt::format("the engine of {} has no code for {} GPUs: it needs Turing or later",
@@ -100,7 +103,7 @@ class Simulation {
                         s_.runtime.name, s_.scheduler->memory_share));
     }
     const auto resident = report_.memory.resident_tokens;
-    if (resident && *resident < s_.kv.hot_tokens &&
+    if (resident && !report_.memory.blocks_stay && *resident < s_.kv.hot_tokens &&
         s_.workload.last_position() >= s_.kv.hot_tokens) {
       report_.fits = false;
       report_.errors.push_back(

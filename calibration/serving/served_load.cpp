@@ -40,13 +40,14 @@ bool takes_part(const ServingMeasurement& m) {
 }
 
 std::vector<ResolvedServing> distinct_loads(std::vector<ResolvedServing> runs) {
-  using Key = std::tuple<std::string, std::string, std::string, int, double, std::string>;
+  using Key = std::tuple<std::string, std::string, std::string, int, int, double, std::string>;
   std::map<Key, std::vector<ResolvedServing>> groups;
   for (ResolvedServing& run : runs) {
     const ServingMeasurement& m = run.measured;
     const Scenario& s = *run.scenario;
-    groups[{run.chip, s.model.id, s.quant, m.gpus, m.power_limit.value_or(0), m.arrival}].push_back(
-        std::move(run));
+    groups[{run.chip, s.model.id, s.quant, m.gpus, m.expert_parallel, m.power_limit.value_or(0),
+            m.arrival}]
+        .push_back(std::move(run));
   }
   std::vector<ResolvedServing> out;
   for (auto& [key, group] : groups) {

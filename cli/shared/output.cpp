@@ -16,7 +16,7 @@ namespace rigcast::cli {
 namespace {
 
 bool prints_errors_as_json = false;
-bool has_answered = false;  // standard output has got something that a program will parse
+bool has_answered = false;  // a program has got something that it will parse, as text or as a file
 
 const char* name(Format format) {
   switch (format) {
@@ -120,7 +120,11 @@ bool wants_colour(const OutputOptions& options) {
 }
 
 std::optional<Error> emit(const OutputOptions& options, const std::string& text) {
-  if (!options.file.empty()) return write_file(options.file, text);
+  if (!options.file.empty()) {
+    auto error = write_file(options.file, text);
+    has_answered = !error;
+    return error;
+  }
   has_answered = true;
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (!written || std::fflush(stdout) != 0)

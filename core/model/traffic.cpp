@@ -37,6 +37,11 @@ double mean_attended(const ModelSpec& model, int layer, const Sequence& b) {
   return (grown + (n - growing) * double(width)) / n;
 }
 
+// Cells that its last new token attends to.
+TokenCount last_attended(const ModelSpec& model, int layer, const Sequence& s) {
+  return model.sees_all_tokens(layer) ? s.length() : std::min(s.length(), model.window->tokens);
+}
+
 // Cells of the layer's cache for the sequence, whoever attends to them.
 TokenCount cells_of_cache(const ModelSpec& model, int layer, const Sequence& s, const Batch& b) {
   const TokenCount all = read_cells(s.length(), b.kv_padding);
@@ -90,6 +95,8 @@ OpTraffic& OpTraffic::operator+=(const OpTraffic& other) {
   attention_flops += other.attention_flops;
   single_flops += other.single_flops;
   single_tokens += other.single_tokens;
+  prompts += other.prompts;
+  prompt_keys += other.prompt_keys;
   causal_flops += other.causal_flops;
   cell_flops += other.cell_flops;
   flops_of_score = std::max(flops_of_score, other.flops_of_score);
@@ -101,6 +108,19 @@ OpTraffic& OpTraffic::operator+=(const OpTraffic& other) {
   wide_heads = wide_heads || other.wide_heads;
   tokens_per_weight = std::max(tokens_per_weight, other.tokens_per_weight);
   return *this;
+}
+
+OpTraffic of_one_token(const OpTraffic& batch, double tokens) {
+  OpTraffic one = batch;
+  const double read = std::min(1.0, batch.tokens_per_weight / tokens);  // experts: its own
+  for (double& bytes : one.weight_bytes_by_format) bytes *= read;
+  one.tokens_per_weight = std::min(1.0, batch.tokens_per_weight);
+  for (double* part : {&one.kv_write_bytes, &one.kv_copied_bytes, &one.activation_bytes,
+                       &one.vector_elements, &one.matmul_flops, &one.attention_flops,
+                       &one.single_flops, &one.causal_flops, &one.cell_flops})
+    *part /= tokens;
+  if (batch.prompts == 0) one.kv_read_bytes /= tokens;
+  return one;
 }
 
 double expected_experts(int experts, int used, double tokens) {
@@ -161,6 +181,9 @@ OpTraffic cache_traffic(const ModelSpec& model, int layer, const Batch& batch, K
       if (s.tokens == 1) {
         t.single_flops += flops;
         t.single_tokens += 1;
+      } else {
+        t.prompts += 1;
+        t.prompt_keys += double(last_attended(model, layer, s));
       }
       t.causal_flops += of_cell * mean_causal(s, cells);
       t.cell_flops += of_cell * double(cells);

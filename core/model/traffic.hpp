@@ -26,6 +26,8 @@ struct OpTraffic {
   double attention_flops = 0;  // over the cells that each token attends to
   double single_flops = 0;     // of these, of sequences with one new token
   double single_tokens = 0;    // number of such sequences
+  double prompts = 0;          // number of the others,
+  double prompt_keys = 0;      // and the cells that the last token of each attends to, together
   // Of kernels that compute cells which the mask hides: those up to each token, before its window
   // too; and every cell of the cache.
   double causal_flops = 0, cell_flops = 0;
@@ -41,6 +43,10 @@ struct OpTraffic {
   Bytes total() const;
   OpTraffic& operator+=(const OpTraffic& other);
 };
+
+/// What one of a batch's `tokens` moves and computes, in the mean, if each is computed for itself.
+/// Tokens of a prompt read all of its cache each.
+OpTraffic of_one_token(const OpTraffic& batch, double tokens);
 
 /// Distinct experts that `tokens` tokens touch when each picks `used` of `experts` evenly:
 /// E (1 - (1 - k/E)^n).

@@ -1,8 +1,10 @@
 #pragma once
 // Efficiency of a runtime's kernels on a GPU.
 
+#include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/sourced.hpp"
@@ -102,6 +104,10 @@ struct BatchEfficiency {
 /// Thread-block shapes of the kernels, where they are known. Idle units then follow from shapes,
 /// instead of being part of the shares.
 struct BlockEfficiency {
+  // Of GPUs whose batches these figures were fitted on; empty: of all.
+  std::vector<std::string> architectures;
+  // Of GPUs on which a batch's quantized weights are written out as FP16, however short it is.
+  std::vector<std::string> writes_out;
   Sourced<double> gemm_tile;    // rows, and tokens, in a block of a float product
   Sourced<double> tile_rows;    // rows in a block of a quantized product with a batch
   Sourced<double> tile_tokens;  // at most
@@ -123,6 +129,10 @@ struct BlockEfficiency {
   Sourced<double> quantized_cache;   // factor on a batch's attention over a quantized cache
   Sourced<Seconds> quantized_start;  // extra time of one token's attention over such a cache,
                                      // however short
+
+  [[nodiscard]] bool is_of(std::string_view architecture) const {
+    return architectures.empty() || std::ranges::count(architectures, architecture) > 0;
+  }
 };
 
 }  // namespace rigcast

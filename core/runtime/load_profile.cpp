@@ -256,6 +256,13 @@ WindowsEfficiency read_windows(const TomlTable& t) {
   return w;
 }
 
+std::vector<std::string> read_architectures(const TomlTable& t, const char* key) {
+  std::vector<std::string> all = t.texts(key);
+  for (const std::string& name : all)
+    if (!gpu_architecture(name)) t.refuse(key, fmt::format("no architecture named \"{}\"", name));
+  return all;
+}
+
 BatchEfficiency read_batch(const TomlTable& t) {
   BatchEfficiency b;
   b.speed = t.find_number_figure("speed", 0.01, kMaxScale).value_or(unit_scale());
@@ -268,10 +275,7 @@ BatchEfficiency read_batch(const TomlTable& t) {
   b.expert_columns_since =
       t.find_number_figure("expert_columns_since", 2020, 2100).value_or(Sourced<double>{});
   b.expert_tiles = t.find_number_figure("expert_tiles", 0.001, 4).value_or(unit_scale());
-  b.expert_widths = t.texts("expert_widths");
-  for (const std::string& architecture : b.expert_widths)
-    if (!gpu_architecture(architecture))
-      t.refuse("expert_widths", fmt::format("no architecture named \"{}\"", architecture));
+  b.expert_widths = read_architectures(t, "expert_widths");
   b.expert_widths_since =
       t.find_number_figure("expert_widths_since", 2020, 2100).value_or(Sourced<double>{});
   b.low_precision = t.find_number_figure("low_precision", 0.01, 2).value_or(unit_scale());
@@ -289,6 +293,8 @@ BatchEfficiency read_batch(const TomlTable& t) {
 std::optional<BlockEfficiency> read_blocks(const TomlTable& t) {
   if (t.keys().empty()) return std::nullopt;
   BlockEfficiency b;
+  b.architectures = read_architectures(t, "architectures");
+  b.writes_out = read_architectures(t, "writes_out");
   b.gemm_tile = t.number_figure("gemm_tile", 8, 4096);
   b.tile_rows = t.number_figure("tile_rows", 1, 4096);
   b.tile_tokens = t.number_figure("tile_tokens", 1, 4096);

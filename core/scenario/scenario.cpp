@@ -13,6 +13,7 @@
 #include "core/model/quantized_model.hpp"
 #include "core/scenario/layer_sharing.hpp"
 #include "core/scenario/server_rules.hpp"
+#include "core/text/build_month.hpp"
 
 namespace rigcast {
 namespace {
@@ -342,21 +343,6 @@ Backend read_backend(const TomlTable& t, const Rig& rig) {
   return *wanted;
 }
 
-// "2024-07" as 2024.5: kernels get faster with the month a runtime was built.
-std::optional<double> read_build(const TomlTable& t) {
-  const auto given = t.find_text("build");
-  if (!given) return std::nullopt;
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  const bool formed = given->size() == 7 && (*given)[4] == '-' &&
-                      std::ranges::all_of(given->substr(0, 4) + given->substr(5), is_digit);
-  const int year = formed ? std::stoi(given->substr(0, 4)) : 0;
-  const int month = formed ? std::stoi(given->substr(5)) : 0;
-  if (year >= 2023 && year <= 2099 && month >= 1 && month <= 12) return year + (month - 1) / 12.0;
-  t.refuse("build", fmt::format("\"{}\" is no month of a build", *given),
-           "expected 2023-01 to 2099-12, for example \"2025-07\"");
-  return std::nullopt;
-}
-
 // The runtime's own margin is for what nobody has measured.
 Bytes default_headroom(const Scenario& s) {
   const bool measured = s.rig.vram_reserved.kind == SourceKind::kMeasured &&
@@ -442,20 +428,22 @@ void read_workload(const TomlTable& root, Scenario& s) {
   Workload& w = s.workload;
   w.users = int(t.integer_or("users", 1, 1, 1'000'000));
   const bool has_load = root.has("load") || w.users > 1;
-  const bool bounded = t.has("context");
   w.context = t.integer_or("context", std::min(kDefaultContext, s.model.context), 1, kMaxTokens);
   w.fills_context = !has_load && !t.has("depth") && !t.has("prompt_tokens");
+  // A load says what its requests are: no request that is assumed has to fit for it.
   const TokenCount usual_prompt =
-      w.fills_context ? std::min(kTurnPrompt, (w.context + 1) / 2) : kTurnPrompt;
+      w.fills_context || has_load ? std::min(kTurnPrompt, (w.context + 1) / 2) : kTurnPrompt;
   w.prompt_tokens = t.integer_or("prompt_tokens", usual_prompt, 1, kMaxTokens);
   w.depth = t.integer_or("depth", 0, 0, kMaxTokens);
   const TokenCount room = std::max<TokenCount>(1, w.context - w.depth - w.prompt_tokens);
   w.output_tokens = t.integer_or("output_tokens", std::min(room, kTurnAnswer), 1, kMaxOutput);
+  if (has_load && !t.has("prompt_tokens"))
+    w.prompt_tokens = std::clamp<TokenCount>(w.context - w.output_tokens, 1, w.prompt_tokens);
   if (w.fills_context)
     w.depth = std::max<TokenCount>(0, w.context - w.prompt_tokens - w.output_tokens) / 2;
   const TokenCount needed = w.depth + w.prompt_tokens + w.output_tokens;
   if (needed > w.context) {
-    if (bounded)
+    if (t.has("context"))
       t.refuse("context",
                fmt::format("{} tokens of prompt and output do not fit into a context of {}",
                            text_count(needed), text_count(w.context)),
@@ -585,7 +573,13 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
     std::tie(own.batch, own.ubatch, own.op_offload) =
         std::tie(steps.batch, steps.ubatch, steps.op_offload);
   }
-  if (!s.load) std::ranges::move(notes_on_unused_tiers(root), std::back_inserter(s.warnings));
+  const bool hands_over =
+      s.placement.decode_device == DecodeDevice::kCpu && s.placement.gpu_layers != 0;
+  const LoadSettings served{s.kv.policy, s.kv.types, s.kv.cold_types(), hands_over,
+                            s.placement.gpu_layers != 0};
+  std::ranges::move(
+      s.load ? check_load(root, s.runtime, s.rig, served) : notes_on_unused_tiers(root),
+      std::back_inserter(s.warnings));
   root.finish();
   if (auto error = document.error()) return *error;
   std::ranges::move(notes_on_companions(s), std::back_inserter(s.warnings));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/runtime/format_group.hpp"
+#include "core/scenario/batch_limits.hpp"
 #include "core/text/unit_text.hpp"
 
 namespace rigcast {
@@ -86,6 +87,33 @@ void refuse_disk_of_others(const TomlTable& t, const RuntimeProfile& runtime) {
                "--runtime rigcast has a cache on disk; --ram-cache is forecast of all");
 }
 
+// What rigcast's engine does for one sequence alone.
+void refuse_unserved(const TomlTable& root, const LoadSettings& s) {
+  const auto refuse = [&](const char* table, const char* key, const BatchRefusal& why) {
+    root.table(table).refuse(key, why.what, why.hint);
+  };
+  if (s.policy == KvPolicy::kCombined) refuse("kv", "policy", kNoHostShareOfBatches);
+  const bool has_cold_blocks = evicts(s.policy) || s.policy == KvPolicy::kStream;
+  if (has_cold_blocks && (s.cold.k != s.cache.k || s.cold.v != s.cache.v))
+    refuse("kv", "cold_type", kNoColdTypesOfBatches);
+  if (s.hands_over) refuse("placement", "decode_device", kNoHandoverOfBatches);
+}
+
+// Steps of many sequences on a GPU for which the profile knows no kernels of theirs.
+std::vector<std::string> notes_on_batches(const RuntimeProfile& runtime, const Rig& rig) {
+  if (!runtime.blocks) return {};
+  const auto other = std::ranges::find_if(
+      rig.gpus, [&](const GpuPart& gpu) { return !runtime.blocks->is_of(gpu.architecture); });
+  if (other == rig.gpus.end()) return {};
+  const bool writes_out = std::ranges::count(runtime.blocks->writes_out, other->architecture) > 0;
+  return {fmt::format(
+      "no measured load of {} on {} GPUs: {}", runtime.name, other->architecture,
+      writes_out ? "steps of several sequences write all weights out as FP16 there"
+                 : "steps of several sequences are forecast by kernels of others, and bounded by "
+                   "what every GPU can do: weights written out as FP16, or one sequence after the "
+                   "other")};
+}
+
 }  // namespace
 
 std::optional<SchedulerPolicy> read_server_rules(const TomlTable& root,
@@ -157,6 +185,12 @@ StepSettings step_settings(const TomlTable& table, const RuntimeProfile& runtime
                  "leave out --op-offload");
   out.op_offload = false;
   return out;
+}
+
+std::vector<std::string> check_load(const TomlTable& root, const RuntimeProfile& runtime,
+                                    const Rig& rig, const LoadSettings& settings) {
+  if (runtime.rules == RuntimeRules::kRigcast) refuse_unserved(root, settings);
+  return settings.on_gpu ? notes_on_batches(runtime, rig) : std::vector<std::string>();
 }
 
 std::vector<std::string> notes_on_unused_tiers(const TomlTable& root) {

@@ -34,6 +34,18 @@ struct StepSettings {
 StepSettings step_settings(const TomlTable& table, const RuntimeProfile& runtime,
                            const SchedulerPolicy& policy, const StepSettings& stated);
 
+/// What of a scenario decides how its load is served.
+struct LoadSettings {
+  KvPolicy policy = KvPolicy::kVram;
+  KvTypes cache, cold;      // cold: of evicted blocks
+  bool hands_over = false;  // the host decodes what a GPU has prefilled
+  bool on_gpu = false;      // a GPU computes, where there is one
+};
+/// Refuses a load whose cache or devices rigcast's engine has for one sequence alone. Returns what
+/// else is to be known of the load's forecast.
+std::vector<std::string> check_load(const TomlTable& root, const RuntimeProfile& runtime,
+                                    const Rig& rig, const LoadSettings& settings);
+
 /// That one request has no use for a cache in RAM or on disk.
 std::vector<std::string> notes_on_unused_tiers(const TomlTable& root);
 

@@ -104,12 +104,21 @@ Seconds kernel_gap(const StepContext& s, const GpuPart& gpu) {
          (s.runtime.gpu_efficiency(gpu).launch.value * s.runtime.blocks->gap.value);
 }
 
+// True if the engine writes a batch's quantized weights out as FP16: of a long one, and of every
+// one where no kernels multiply them as they lie.
+bool is_written_out(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
+                    TokenCount tokens) {
+  const BlockEfficiency& blocks = *s.runtime.blocks;
+  return !t.routed && (double(tokens) >= blocks.fp16_from_batch.value ||
+                       std::ranges::count(blocks.writes_out, gpu.architecture) > 0);
+}
+
 // By how much weights take longer to read than at the full rate, because a batch's tiles of
 // quantized ones reach a share of it.
-double tile_read_time(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
+double tile_read_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
+                      TokenCount tokens) {
   const auto& blocks = s.runtime.blocks;
-  const bool as_fp16 = blocks && !t.routed && double(tokens) >= blocks->fp16_from_batch.value;
-  if (!blocks || as_fp16 || has_token_kernels(s, tokens)) return 1;
+  if (!blocks || has_token_kernels(s, tokens) || is_written_out(s, gpu, t, tokens)) return 1;
   double quants = 0;
   for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f)
     if (format_group(QuantFormat(f)) != FormatGroup::kFloat) quants += t.weight_bytes_by_format[f];
@@ -117,40 +126,60 @@ double tile_read_time(const StepContext& s, const OpTraffic& t, TokenCount token
   return all > 0 ? 1 + quants / all * (1 / blocks->tile_read.value - 1) : 1;
 }
 
-// Time of a batch's products on kernels whose thread-block shapes are known. For a long batch, one
-// kernel per matrix writes quantized weights out as FP16, and the product reads them while it
-// computes. Both pass through VRAM.
-Seconds block_matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
-                          TokenCount tokens) {
-  const GpuEfficiency& e = s.runtime.gpu_efficiency(gpu);
+// Time of a library's products with FP16 weights, which it reads while it computes; `share`: of the
+// FLOPs. A profile's share of the rate may be that of GPUs with less power: none passes the rate.
+Seconds block_float_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t, double n,
+                         Bytes fp16, double share) {
+  const double tile = s.runtime.blocks->gemm_tile.value;
+  const FlopsPerSecond rate = gemm_rate(gpu).value;
+  const double reached =
+      std::min(1.0, s.runtime.gpu_efficiency(gpu).gemm.value * power_share(s, gpu, rate, 1.2));
+  const double gemm = rate.value * reached * wave_efficiency(t, n, {tile, tile, units_of(gpu)});
+  return std::max(fp16 / (gpu.bandwidth.value * s.runtime.batch.expand.value),
+                  Seconds{t.matmul_flops * share / gemm});
+}
+
+// Of quantized weights that one kernel per matrix writes out as FP16. Both pass through VRAM.
+Seconds block_written_out_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
+                               double n, const MatmulSplit& split) {
+  const Bytes fp16{2.0 * split.elements};
+  const double share = split.elements > 0 ? 1.0 - split.floats : 0.0;
+  const Seconds gaps = kernel_gap(s, gpu) * (share > 0 ? double(t.matrices) : 0.0);
+  return (Bytes{split.quant_bytes} + fp16) / (gpu.bandwidth.value * s.runtime.batch.expand.value) +
+         block_float_time(s, gpu, t, n, fp16, share) + gaps;
+}
+
+// Of quantized weights that tiles multiply as they lie.
+Seconds block_tiles_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t, double n,
+                         const MatmulSplit& split) {
   const BatchEfficiency& batch = s.runtime.batch;
   const BlockEfficiency& blocks = *s.runtime.blocks;
-  const MatmulSplit split = split_matmul(s, gpu, t);
-  const double n = double(tokens), tile = blocks.gemm_tile.value;
-  const FlopsPerSecond floats = gemm_rate(gpu).value;
-  const double gemm = floats.value * e.gemm.value * power_share(s, gpu, floats, 1.2) *
-                      wave_efficiency(t, n, {tile, tile, units_of(gpu)});
-  const BytesPerSecond passing = gpu.bandwidth.value * batch.expand.value;
-  const auto multiply = [&](Bytes fp16, double share) {
-    return std::max(fp16 / passing, Seconds{t.matmul_flops * share / gemm});
-  };
-  const Seconds of_floats = multiply(Bytes{t.weight_bytes() - split.quant_bytes}, split.floats);
-  if (!t.routed && n >= blocks.fp16_from_batch.value) {
-    const Bytes fp16{2.0 * split.elements};
-    const double share = split.elements > 0 ? 1.0 - split.floats : 0.0;
-    const Seconds gaps = kernel_gap(s, gpu) * (share > 0 ? double(t.matrices) : 0.0);
-    return of_floats + (Bytes{split.quant_bytes} + fp16) / passing + multiply(fp16, share) + gaps;
-  }
   const FlopsPerSecond quants = tile_rate(gpu).value;
   const double shared = std::max(t.tokens_per_weight, 1e-9);
   const double columns = multiplied_columns(shared, blocks.tile_tokens.value);
   const BlockShape cut{blocks.tile_rows.value, blocks.tile_tokens.value, units_of(gpu)};
-  const double tiles = quants.value * e.tiles.value * power_share(s, gpu, quants, 0.6) *
+  const double tiles = quants.value * s.runtime.gpu_efficiency(gpu).tiles.value *
+                       power_share(s, gpu, quants, 0.6) *
                        (t.routed ? batch.experts.value : wave_efficiency_of_largest(t, n, cut)) /
                        (1.0 + batch.tile_half_rate_batch.value / columns);
   const double flops = t.matmul_flops * columns / shared;
-  return of_floats + Seconds{flops * split.quants_scaled / tiles} +
+  return Seconds{flops * split.quants_scaled / tiles} +
          blocks.tile_start.value * double(t.matrices);
+}
+
+// Time of a batch's products on kernels whose thread-block shapes are known. Nobody has measured
+// the tiles of other GPUs: these take no longer than what a library does on all of them.
+Seconds block_matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
+                          TokenCount tokens) {
+  const MatmulSplit split = split_matmul(s, gpu, t);
+  const double n = double(tokens);
+  const Seconds of_floats =
+      block_float_time(s, gpu, t, n, Bytes{t.weight_bytes() - split.quant_bytes}, split.floats);
+  if (is_written_out(s, gpu, t, tokens))
+    return of_floats + block_written_out_time(s, gpu, t, n, split);
+  const Seconds tiled = block_tiles_time(s, gpu, t, n, split);
+  if (t.routed || s.runtime.blocks->is_of(gpu.architecture)) return of_floats + tiled;
+  return of_floats + std::min(tiled, block_written_out_time(s, gpu, t, n, split));
 }
 
 // Seconds per FLOP of quantized products at full rate. Matrix units multiply the tiles; every unit
@@ -410,28 +439,27 @@ Seconds separate_attention_time(const StepContext& s, const GpuPart& gpu, double
                           backend.batch.value)};
 }
 
-// Attention of prompts by kernels whose thread-block shapes are known. A block goes over the keys
-// one after the other. With few blocks this latency bounds a batch's attention, not the products.
-// `full`: seconds that the products of the whole batch take on busy units. Sequences with a single
-// new token have kernels of their own.
+// Attention of prompts by kernels whose thread-block shapes are known, of one prompt after the
+// other. A block goes over the keys of its last token one after the other: with few blocks this
+// latency bounds a prompt's attention, not the products. `full`: seconds that the products of the
+// whole batch take on busy units. Sequences with a single new token have kernels of their own.
 Seconds block_attention_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
                              TokenCount tokens, Seconds full) {
   const double of_prompts = t.attention_flops - t.single_flops;
-  const double prompt_tokens = double(tokens) - t.single_tokens;
-  if (of_prompts <= 0 || prompt_tokens < 1) return {};
+  if (of_prompts <= 0 || t.prompts <= 0) return {};
   const BlockEfficiency& blocks = *s.runtime.blocks;
-  const double heads = double(std::max<std::int64_t>(1, s.model.kv_heads));
+  // Latent attention has one head of keys for all queries.
+  const double heads = s.model.mla ? 1 : double(std::max<std::int64_t>(1, s.model.kv_heads));
+  const double prompt_tokens = (double(tokens) - t.single_tokens) / t.prompts;
   const double rows = prompt_tokens * double(s.model.heads) / heads;
   const double cut = std::ceil(rows / blocks.attention_rows.value) * heads;
   const Seconds products =
       full * (of_prompts / t.attention_flops) / wave_efficiency_of_blocks(cut, units_of(gpu));
   const bool quantized = info(s.kv.types.k).block_elements > 1;
-  // Keys that the prompts' last token sees: the mean over them, plus half of them.
-  const double dim = double(s.model.head_dim);
-  const double mean = of_prompts / (4.0 * double(s.model.heads) * prompt_tokens) / dim;
-  const double keys = mean + (prompt_tokens - 1) / 2;
+  const double dim = t.flops_of_score / 4;  // the mean of a key's and of a value's
   const Seconds of_key = blocks.attention_key.value + blocks.attention_step.value * dim;
-  return std::max(products, of_key * keys) / (quantized ? blocks.quantized_cache.value : 1.0);
+  return std::max(products, of_key * t.prompt_keys) /
+         (quantized ? blocks.quantized_cache.value : 1.0);
 }
 
 Seconds batch_attention_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
@@ -482,10 +510,15 @@ OpCost under_power_limit(const GpuPart& part, OpCost cost) {
   return cost;
 }
 
-}  // namespace
+// True where a batch's kernels were measured on other GPUs alone, and nothing is known of its own.
+bool has_unknown_blocks(const StepContext& s, const GpuPart& gpu) {
+  const auto& blocks = s.runtime.blocks;
+  return blocks && !blocks->is_of(gpu.architecture) &&
+         std::ranges::count(blocks->writes_out, gpu.architecture) == 0;
+}
 
-OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, TokenCount tokens,
-                double kernels, bool in_graph) {
+OpCost cost_of_kernels(const StepContext& s, std::size_t gpu, const OpTraffic& t, TokenCount tokens,
+                       double kernels, bool in_graph) {
   const GpuPart& part = s.rig.gpus[gpu];
   const GpuEfficiency& e = s.runtime.gpu_efficiency(part);
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
@@ -498,7 +531,7 @@ OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, Token
   cost.bytes = Bytes{t.weight_bytes() + kv + t.activation_bytes};
   const double weights =
       weight_equivalent_bytes(s, gpu, t, share_of(part, e.read.value * backend.read.value)) *
-      tile_read_time(s, t, tokens);
+      tile_read_time(s, part, t, tokens);
   cost.equivalent_bytes =
       Bytes{weights + kv * kv_scale / share_of(part, e.kv_read.value) + t.activation_bytes};
   if (s.kv.policy == KvPolicy::kStream && s.runtime.decode.returns_kv && !s.rig.unified())
@@ -527,6 +560,19 @@ OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, Token
   cost = blocks ? with_gaps(s, gpu, cost, kernels, in_graph ? Seconds{} : launches)
                 : with_launches(s, gpu, cost, launches);
   return corrected(s, cost, tokens, DeviceIndex(gpu));
+}
+
+}  // namespace
+
+OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, TokenCount tokens,
+                double kernels, bool in_graph) {
+  const OpCost cost = cost_of_kernels(s, gpu, t, tokens, kernels, in_graph);
+  if (tokens <= 1 || !has_unknown_blocks(s, s.rig.gpus[gpu])) return cost;
+  const OpCost of_one = cost_of_kernels(s, gpu, of_one_token(t, double(tokens)), 1, kernels, false);
+  const OpCost in_turns = of_one * double(tokens);
+  const bool is_faster =
+      time_alone(s, in_turns, DeviceIndex(gpu)) < time_alone(s, cost, DeviceIndex(gpu));
+  return is_faster ? in_turns : cost;
 }
 
 }  // namespace rigcast

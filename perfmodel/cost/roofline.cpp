@@ -13,6 +13,15 @@ OpCost& OpCost::operator+=(const OpCost& other) {
   return *this;
 }
 
+OpCost operator*(OpCost cost, double count) {
+  cost.overhead = cost.overhead * count;
+  cost.serial = cost.serial * count;
+  cost.compute = cost.compute * count;
+  cost.equivalent_bytes = cost.equivalent_bytes * count;
+  cost.bytes = cost.bytes * count;
+  return cost;
+}
+
 BytesPerSecond memory_rate(const StepContext& s, DeviceIndex device) {
   const bool vram = device != kHost && !s.rig.unified();
   return vram ? s.rig.gpus[std::size_t(device)].bandwidth.value : s.rig.ram.bandwidth.value;

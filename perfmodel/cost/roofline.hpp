@@ -18,6 +18,9 @@ struct OpCost {
   OpCost& operator+=(const OpCost& other);
 };
 
+/// The demand of `count` such operations, one after the other.
+OpCost operator*(OpCost cost, double count);
+
 /// Bandwidth of the memory that the device reads, by the data sheet: VRAM, or host memory.
 BytesPerSecond memory_rate(const StepContext& context, DeviceIndex device);
 /// The memory side of the roofline: the time in which the device reads so many equivalent bytes.

@@ -24,6 +24,7 @@ Separated separated(const StepContext& s, const StepOp& op) {
   products.kv_read_bytes = products.kv_write_bytes = products.kv_copied_bytes = 0;
   products.attention_flops = products.causal_flops = products.cell_flops = 0;
   products.single_flops = products.single_tokens = 0;
+  products.prompts = products.prompt_keys = 0;
   out.products.cost = operation_cost(s, out.products);
   OpTraffic& cache = out.attention.traffic;
   cache.weight_bytes_by_format = {};
@@ -113,6 +114,11 @@ StepUse BatchTime::use_of(const std::vector<SequencePart>& parts) const {
   }
   if (!ubatch.empty()) compute();
   return sum;
+}
+
+TokenCount BatchTime::cold_tokens(TokenCount count, TokenCount cached) const {
+  const std::vector<Sequence> sequences(std::size_t(count), {cached, 1});
+  return rigcast::cold_tokens(s_, memory_, Batch(sequences, 1));
 }
 
 StepUse BatchTime::pass(const std::vector<SequencePart>& parts) const {

@@ -30,6 +30,8 @@ class BatchTime {
   }
   /// The same, and what the step moves over the links of the host.
   [[nodiscard]] sim::StepUse use_of(const std::vector<SequencePart>& parts) const;
+  /// Tokens outside VRAM while `count` sequences with `cached` tokens each get one more.
+  [[nodiscard]] TokenCount cold_tokens(TokenCount count, TokenCount cached) const;
 
  private:
   [[nodiscard]] sim::StepUse pass(const std::vector<SequencePart>& parts) const;

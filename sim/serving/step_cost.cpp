@@ -13,8 +13,10 @@ namespace {
 
 // Lengths of the cache for which times are computed: none, then doubling from 256 on.
 constexpr TokenCount kFirstLength = 256;
+// Tokens of a sequence in RAM for which they are: one, then doubling from this on.
+constexpr TokenCount kFirstExcess = 64;
 
-std::pair<TokenCount, TokenCount> lengths_around(double cached) {
+std::pair<TokenCount, TokenCount> powers_around(double cached) {
   if (cached < double(kFirstLength)) return {0, kFirstLength};
   const auto below = TokenCount(std::bit_floor(std::uint64_t(cached)));
   return {below, 2 * below};
@@ -34,8 +36,41 @@ StepUse StepCost::operator()(const StepWork& work) {
   return time_.use_of(parts) + sampling;
 }
 
+// The longest cache of each sequence with which none of its tokens is outside VRAM; nullopt: none
+// is with `up_to` tokens.
+std::optional<TokenCount> StepCost::longest_without_cold(TokenCount count, TokenCount up_to) {
+  Kink& kink = kinks_[count];
+  if (kink.last_without) return kink.last_without;
+  if (up_to <= kink.none_up_to) return std::nullopt;
+  if (time_.cold_tokens(count, up_to) == 0) {
+    kink.none_up_to = up_to;
+    return std::nullopt;
+  }
+  TokenCount without = std::max<TokenCount>(0, kink.none_up_to), with = up_to;
+  while (with - without > 1) {
+    const TokenCount middle = without + (with - without) / 2;
+    (time_.cold_tokens(count, middle) == 0 ? without : with) = middle;
+  }
+  return kink.last_without = without;
+}
+
+// Time has a kink, or a step, where blocks begin to be in RAM, and another one behind it where
+// their copies take longer than the computation that hides them.
+StepCost::Lengths StepCost::lengths_around(TokenCount count, double cached) {
+  const auto [low, high] = powers_around(cached);
+  const auto last = longest_without_cold(count, high);
+  if (!last) return {low, high};
+  if (cached <= double(*last)) return {low, std::min(high, *last)};
+  const double excess = cached - double(*last);
+  if (excess <= 1) return {*last, *last + 1};
+  if (excess < double(kFirstExcess)) return {*last + 1, *last + kFirstExcess};
+  const auto below = TokenCount(std::bit_floor(std::uint64_t(excess)));
+  return {*last + below, *last + 2 * below};
+}
+
 StepUse StepCost::of_decodes(TokenCount count, double mean_cached) {
-  const auto [low, high] = lengths_around(mean_cached);
+  const auto [low, high] = lengths_around(count, mean_cached);
+  if (low == high) return at(count, low);
   const double share = (mean_cached - double(low)) / double(high - low);
   return at(count, low) * (1 - share) + at(count, high) * share;
 }

@@ -2,6 +2,7 @@
 // What a server's steps cost on the machine of a scenario.
 
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "sim/serving/batch_time.hpp"
@@ -18,16 +19,27 @@ class StepCost {
         sampling_(scenario.runtime.server->logit.value * double(scenario.model.vocabulary)) {}
 
   /// Computed for a few lengths of the cache and interpolated between them where all sequences get
-  /// one token, computed for itself where there are prompts.
+  /// one token: lengths that double, and where blocks are in RAM, excesses that do; computed for
+  /// itself where there are prompts.
   sim::StepUse operator()(const StepWork& work);
 
  private:
+  // Lengths of the cache between which time is a line, the second one longer.
+  using Lengths = std::pair<TokenCount, TokenCount>;
+  Lengths lengths_around(TokenCount count, double cached);
+  std::optional<TokenCount> longest_without_cold(TokenCount count, TokenCount up_to);
   sim::StepUse of_decodes(TokenCount count, double mean_cached);
   sim::StepUse at(TokenCount count, TokenCount cached);
 
   BatchTime time_;
   Seconds sampling_;                                                 // of one token, on the host
   std::map<std::pair<TokenCount, TokenCount>, sim::StepUse> known_;  // by sequences, cached tokens
+  // By sequences: what is known of the lengths at which blocks begin to be in RAM.
+  struct Kink {
+    TokenCount none_up_to = -1;
+    std::optional<TokenCount> last_without;
+  };
+  std::map<TokenCount, Kink> kinks_;
 };
 
 }  // namespace rigcast

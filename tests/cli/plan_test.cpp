@@ -1,5 +1,7 @@
 // `rigcast plan` as people type it.
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.hpp"
@@ -97,6 +99,28 @@ TEST_CASE("If nothing fits, the error names what would", "[cli][plan]") {
   CHECK(contains(o.error, "does not fit in any of"));
   CHECK(contains(o.error, "more RAM holds Q2_K; or one more GPU, "));
   CHECK(contains(o.error, " USD ("));
+}
+
+TEST_CASE("If nothing fits, the answer is in the file alone", "[cli][plan]") {
+  const rigcast::test::Folder folder;
+  const std::string file = folder / "plan.json";
+  std::vector<std::string> words = {
+      "plan",   "--gpu", "rtx-3060-12gb", "--ram", "2xddr4-3200:16GiB", "--model", "llama-3.1-70b",
+      "--mmap", "off",   "--quant",       "Q2_K",  "--format",          "json"};
+  const Outcome shown = run(words);
+  CHECK(shown.exit == 1);
+  words.insert(words.end(), {"-o", file});
+  const Outcome o = run(words);
+  CHECK(o.exit == 1);
+  CHECK(o.out.empty());
+  CHECK(contains(o.error, "does not fit in any of"));
+  std::ifstream in(file);
+  CHECK(std::string(std::istreambuf_iterator<char>(in), {}) == shown.out);
+  // An error before there is an answer is on standard output.
+  CHECK(contains(
+      run({"plan", "--gpu", "none-such", "--model", "llama-3.1-8b", "--format", "json", "-o", file})
+          .out,
+      "rigcast.error/1"));
 }
 
 TEST_CASE("Settings of flags are kept", "[cli][plan]") {

@@ -7,67 +7,17 @@
 #include "perfmodel/cost/gpu_cost.hpp"
 #include "perfmodel/cost/operation.hpp"
 #include "tests/catch.hpp"
-#include "tests/core/profile_fixture.hpp"
-#include "tests/perfmodel/machine_fixture.hpp"
+#include "tests/perfmodel/gpu_fixture.hpp"
 
 using namespace rigcast;
 using namespace rigcast::fixtures;
 
 namespace {
 
-constexpr double kElements = 1e9;
-constexpr double kBandwidth = 400e9;
-
-// One card without matrix units, at the figures of kProfile.
-Scenario of_gpu(const std::string& architecture, const std::string& profile = kProfile) {
-  Scenario s = scenario_of(llama_2_7b());
-  s.runtime = *load_profile(profile);
-  s.settings.backend = Backend::kCuda;
-  s.rig.cpu.vendor = "intel";
-  GpuPart& card = s.rig.gpus.front();
-  card.architecture = architecture;
-  card.fp32 = {10_TFLOPs, SourceKind::kSpec, "a test"};
-  s.rig.links.front().h2d.value = 8_GBps;
-  return s;
-}
-
-// Kernels whose thread blocks are known.
-constexpr const char* kBlocks = R"(
-[blocks]
-gemm_tile = 128
-tile_rows = 32
-tile_tokens = 64
-tile_start = "1 us"
-fp16_from_batch = 65
-token_rows = 32
-token_idle = 0.5
-launch = 2
-gap = 0.5
-tile_read = 0.8
-vector_bytes = 4
-attention_rows = 128
-attention_key = "60 ns"
-attention_step = "5 ns"
-quantized_cache = 0.5
-quantized_start = "1 us"
-)";
-
-OpTraffic product(double tokens, QuantFormat format = QuantFormat::kQ8_0) {
-  OpTraffic t;
-  t.weight_bytes_by_format[std::size_t(format)] = kElements * info(format).bits_per_weight() / 8;
-  t.matmul_flops = 2 * kElements * tokens;
-  t.tokens_per_weight = tokens;
-  return t;
-}
-
 // The rate at which a batch multiplies floats: gemm and gemm_half_rate_batch of kProfile.
 double float_rate(double tokens) { return 10e12 * 0.42 / (1 + 67 / tokens); }
 // And quantized blocks, four in a lane: tiles and tile_half_rate_batch.
 double tile_rate(double tokens) { return 4 * 10e12 * 0.24 / (1 + 30 / tokens); }
-
-double seconds(const Scenario& s, const OpTraffic& t, TokenCount tokens) {
-  return gpu_cost(s, 0, t, tokens, 0).compute.value;
-}
 
 double read_seconds(const Scenario& s, TokenCount tokens) {
   return gpu_cost(s, 0, product(double(tokens)), tokens, 0).equivalent_bytes.value / kBandwidth;
@@ -465,41 +415,6 @@ TEST_CASE("Wide heads scale what is read of the cache and what is done with it",
         Approx(2 * 1.6 * narrow.equivalent_bytes.value));
 }
 
-TEST_CASE("A block of a batch's attention takes its time for every key", "[gpu]") {
-  Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks);
-  const double key = 60e-9, step = 5e-9, keys = 10000;  // of the last token
-  OpTraffic t;
-  const auto with_tokens = [&](TokenCount tokens) {
-    t.attention_flops = 4.0 * double(s.model.heads * s.model.head_dim) * double(tokens) *
-                        (keys - double(tokens - 1) / 2);
-    return seconds(s, t, tokens);
-  };
-  // However few tokens: as long as products take less.
-  const double of_keys = keys * (key + step * double(s.model.head_dim));
-  CHECK(with_tokens(16) == Approx(of_keys));
-  CHECK(with_tokens(32) == Approx(of_keys));
-  s.kv.types = {QuantFormat::kQ8_0, QuantFormat::kQ8_0};
-  CHECK(with_tokens(32) == Approx(2 * of_keys));
-  s.kv.types = {QuantFormat::kF16, QuantFormat::kF16};
-  s.runtime.blocks->attention_key.value = s.runtime.blocks->attention_step.value = Seconds{0};
-  CHECK(with_tokens(32) == Approx(2 * with_tokens(16)).epsilon(0.01));  // some see fewer keys
-}
-
-TEST_CASE("A batch's weights are written out as halves, or are multiplied as they lie", "[gpu]") {
-  Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks);
-  OpTraffic t = product(1);
-  const auto of_tokens = [&](TokenCount tokens, bool routed) {
-    OpTraffic own = t;
-    own.matmul_flops *= double(tokens);
-    own.tokens_per_weight = double(tokens);
-    own.routed = routed;
-    return gpu_cost(s, 0, own, tokens, 0).compute.value;
-  };
-  s.runtime.batch.expand.value = 0.001;  // so dear that it tells
-  CHECK(of_tokens(65, false) > 100 * of_tokens(64, false));
-  CHECK(of_tokens(65, true) < 2 * of_tokens(64, true));
-}
-
 TEST_CASE("Of a measured rate kernels reach more than of a data sheet's", "[gpu]") {
   constexpr double kDefault = 0.92;  // of a data sheet, measured
   const auto seconds = [&](const std::string& read, Sourced<BytesPerSecond> bandwidth) {
@@ -517,51 +432,4 @@ TEST_CASE("Of a measured rate kernels reach more than of a data sheet's", "[gpu]
   // But never more than was measured.
   CHECK(seconds("0.97", sheet) == Approx(bytes / (0.97 * kBandwidth)));
   CHECK(seconds("0.97", usual) == Approx(bytes / (kDefault * kBandwidth)));
-}
-
-TEST_CASE("A batch's kernels follow after gaps, and take no less than their launches", "[gpu]") {
-  Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks);
-  const double launch = 3e-6 * 1.25;  // of the backend and the architecture
-  constexpr double kKernels = 7;
-  const auto overhead = [&](const OpTraffic& t, bool in_graph) {
-    return gpu_cost(s, 0, t, 64, kKernels, in_graph).overhead.value;
-  };
-  const OpTraffic none;  // kernels that take no time
-  CHECK(overhead(none, true) == Approx(kKernels * 0.5 * launch));
-  CHECK(overhead(none, false) == Approx(kKernels * 2 * launch));
-  OpTraffic much;  // which takes longer than all launches
-  much.activation_bytes = 1e9;
-  CHECK(overhead(much, true) == Approx(kKernels * 0.5 * launch));
-  CHECK(overhead(much, false) == Approx(kKernels * 0.5 * launch));
-}
-
-TEST_CASE("Tiles read quantized weights at a share of the rate, where they are read as they lie",
-          "[gpu]") {
-  Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks);
-  const auto read = [&](const OpTraffic& t, TokenCount tokens) {
-    return gpu_cost(s, 0, t, tokens, 0).equivalent_bytes.value;
-  };
-  const OpTraffic quants = product(1), floats = product(1, QuantFormat::kF16);
-  const double weights = read(quants, 100);
-  CHECK(read(quants, 64) == Approx(weights / 0.8));
-  CHECK(read(floats, 64) == Approx(read(floats, 100)));
-  OpTraffic experts = quants;
-  experts.routed = true;
-  CHECK(read(experts, 100) == Approx(weights / 0.8));
-}
-
-TEST_CASE("Sequences with one new token attend as one alone does, beside prompts too", "[gpu]") {
-  Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks);
-  OpTraffic t;
-  t.attention_flops = t.single_flops = 4e9;
-  t.single_tokens = 4;
-  const OpCost four = gpu_cost(s, 0, t, 4, 0);
-  CHECK(four.compute.value == 0);
-  CHECK(four.overhead.value == Approx(gpu_cost(s, 0, t, 1, 0).overhead.value));
-  // A prompt of 16 tokens beside them takes what it takes alone.
-  OpTraffic prompt;
-  prompt.attention_flops = 4.0 * double(s.model.heads * s.model.head_dim) * 16 * 1000;
-  t.attention_flops += prompt.attention_flops;
-  CHECK(gpu_cost(s, 0, t, 20, 0).compute.value ==
-        Approx(gpu_cost(s, 0, prompt, 16, 0).compute.value));
 }

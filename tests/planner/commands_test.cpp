@@ -365,10 +365,13 @@ TEST_CASE("The engine's server is told what it has flags for; else there is no c
                                    {"scheduler.victim", "fewest-generated"},
                                    {"scheduler.max_sequences", "300"},
                                    {"kv.type_v", "q8_0"},
-                                   {"kv.policy", "combined"},
                                    {"rig.gpu", "[\"rx-7900-xtx\"]"},
                                    {"rig.gpu", "[\"2xrtx-3090\"]"}}) {
     INFO(key << " = " << value);
     CHECK(command({{key, value}}).empty());
   }
+  // A policy that no scenario with a load has.
+  Scenario s = scenario({{"runtime.name", "rigcast"}, {"workload.users", "4"}});
+  s.kv.policy = KvPolicy::kCombined;
+  CHECK(server_command(s, resolve_placement(s)).empty());
 }

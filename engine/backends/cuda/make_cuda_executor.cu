@@ -136,16 +136,15 @@ bool has_cache_on_host(const Placement& placement) {
   });
 }
 
+Error refused(const BatchRefusal& refusal) { return bad_input(refusal.what, refusal.hint); }
+
 // Where blocks of several sequences are cold.
 std::optional<Error> refuse_cold(const ExecutorOptions& options, const BatchOptions& batch) {
   if (!options.kv_eviction) return std::nullopt;
-  if (options.host_share.value_or(1) > 0)
-    return bad_input("several sequences at once: the host attends to no cold blocks of theirs",
-                     "--kv stream, paged or ram");
+  if (options.host_share.value_or(1) > 0) return refused(kNoHostShareOfBatches);
   const KvTypes cold = cold_types_of(options);
   if (cold.k != options.kv_types.k || cold.v != options.kv_types.v)
-    return bad_input("several sequences at once: their cold blocks have the cache's own type",
-                     "the same kv.cold_type and --kv-type");
+    return refused(kNoColdTypesOfBatches);
   if (!batch.blocks && !options.ram_limit)
     return bad_input(
         "the number of blocks for keys and values is open: of those in RAM it follows from a limit "
@@ -161,11 +160,7 @@ std::optional<Error> refuse_batch(const ExecutorOptions& options, const BatchOpt
   const Placement& placement = *options.placement;
   const bool on_gpu = std::ranges::any_of(
       placement.layers, [](const LayerPlacement& l) { return l.weights != kHost; });
-  if (placement.host_decodes() && on_gpu)
-    return bad_input(
-        "several sequences at once: prompts and decodes share steps, so the host does not decode "
-        "what the GPU has prefilled",
-        "leave out --decode-device");
+  if (placement.host_decodes() && on_gpu) return refused(kNoHandoverOfBatches);
   if (!batch.blocks && !options.ram_limit && has_cache_on_host(placement))
     return bad_input(
         "the number of blocks for keys and values is open: for the host's layers it follows from a "

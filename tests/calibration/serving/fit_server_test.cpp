@@ -132,6 +132,13 @@ TEST_CASE("Of loads that differ in their intensity alone, three are fitted", "[c
     REQUIRE(run);
     runs.push_back(*std::move(run));
   }
+  // Experts that are divided whole make steps of their own.
+  std::vector<ResolvedServing> mixed = runs;
+  for (ResolvedServing run : runs) {
+    run.measured.expert_parallel = 2;
+    mixed.push_back(std::move(run));
+  }
+  CHECK(distinct_loads(std::move(mixed)).size() == 6);
   const auto chosen = distinct_loads(std::move(runs));
   REQUIRE(chosen.size() == 3);
   CHECK(*chosen[0].measured.concurrency == 1);

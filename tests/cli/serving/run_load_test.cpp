@@ -41,6 +41,14 @@ TEST_CASE("A load is run in real time, with the figures of a forecast", "[cli][s
   REQUIRE(o.exit == 0);
   const Json report = Json::parse(o.out);
   CHECK(report["origin"] == "measured");
+  // Of a single request nothing was measured.
+  CHECK(report["longest_context"] == 1024);
+  CHECK(report["bottleneck"]["decode"].is_null());
+  CHECK(report["bottleneck"]["prefill"].is_null());
+  CHECK(report["decode"]["tokens_per_s"].is_null());
+  CHECK(report["prefill_tokens_per_s"].is_null());
+  CHECK(report["utilisation"]["vram"].is_null());
+  CHECK(report["traffic_bytes"]["vram"].is_null());
   const Json serving = report["serving"];
   CHECK(serving["requests"] == 10);
   CHECK(double(serving["ttft_s"]["p50"]) > 0);

@@ -59,6 +59,25 @@ TEST_CASE("Without a load there is one request; users alone are a load", "[scena
   CHECK_FALSE(check_no_load({}));
 }
 
+TEST_CASE("A request that is assumed need not fit where there is a load", "[scenario][load]") {
+  const std::string chat = "[load]\npreset = 'chat'\n";
+  for (const char* context : {"2", "200", "512", "700"}) {
+    INFO(context);
+    const Scenario s = scenario_with(chat + "[workload]\ncontext = " + context + "\n");
+    CHECK(std::to_string(s.workload.context) == context);
+    CHECK(std::holds_alternative<FixedLength>(s.load->prompt_tokens.value) == false);  // chat's
+  }
+  const std::string small = "[workload]\nusers = 2\ncontext = 512\n";
+  const Scenario s = scenario_with(small);
+  CHECK(fixed(s.load->prompt_tokens) + fixed(s.load->output_tokens) == 512);
+  CHECK(fixed(scenario_with(small + "output_tokens = 500\n").load->prompt_tokens) == 12);
+  // What is stated has to fit.
+  CHECK(contains(error_of(kHead + small + "prompt_tokens = 513\n"), "--context 514"));
+  CHECK(contains(error_of(kHead + chat + "[workload]\ncontext = 512\noutput_tokens = 600\n"),
+                 "--context 601"));
+  CHECK(contains(error_of(kHead + "[workload]\ncontext = 512\ndepth = 1\n"), "--context"));
+}
+
 TEST_CASE("Every key of a load is read", "[scenario][load]") {
   const Load load = load_of(
       "arrival = 'gamma'\nrate = 2.5\ncv = 3\nrequests = 50\nduration = '60 s'\n"

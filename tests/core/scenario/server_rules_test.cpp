@@ -1,6 +1,9 @@
 // What the profiles state of servers, by the machine.
 #include "core/scenario/server_rules.hpp"
 
+#include <stdexcept>
+
+#include "core/scenario/batch_limits.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
@@ -74,6 +77,66 @@ TEST_CASE("Ollama starts one slot, and rigcast's engine has a pool of blocks", "
   // One request is computed in ubatches as ever.
   CHECK(scenario({{"runtime.name", "rigcast"}, {"runtime.ubatch", "1024"}}).settings.ubatch ==
         1024);
+}
+
+TEST_CASE("A load is not forecast with what rigcast's engine refuses", "[serving]") {
+  const auto error = [](const Settings& more) -> std::string {
+    Settings settings = {{"runtime.name", "rigcast"}};
+    settings.insert(settings.end(), more.begin(), more.end());
+    try {
+      scenario(settings);
+    } catch (const std::invalid_argument& refused) {
+      return refused.what();
+    }
+    return "";
+  };
+  const std::vector<std::pair<Settings, BatchRefusal>> refused = {
+      {{{"kv.policy", "combined"}}, kNoHostShareOfBatches},
+      {{{"kv.policy", "paged"}, {"kv.cold_type", "q8_0"}}, kNoColdTypesOfBatches},
+      {{{"kv.policy", "stream"}, {"kv.cold_type", "q4_0"}}, kNoColdTypesOfBatches},
+      {{{"placement.decode_device", "cpu"}}, kNoHandoverOfBatches}};
+  for (const auto& [settings, why] : refused) {
+    Settings with_load = settings;
+    with_load.emplace_back("load.users", "2");
+    const std::string text = error(with_load);
+    INFO(settings.back().first);
+    CHECK(text.find(settings.back().first + ": ") != std::string::npos);  // where
+    CHECK(text.find(why.what) != std::string::npos);
+    CHECK(text.find(why.hint) != std::string::npos);
+    CHECK(error(settings).empty());  // one sequence
+  }
+  // Types of cold blocks say nothing where there are none, and a quantized cache has its own.
+  CHECK(error({{"load.users", "2"}, {"kv.cold_type", "q8_0"}}).empty());
+  CHECK(error({{"load.users", "2"},
+               {"kv.policy", "paged"},
+               {"kv.type_k", "q8_0"},
+               {"kv.type_v", "q8_0"}})
+            .empty());
+  CHECK(
+      error(
+          {{"load.users", "2"}, {"placement.gpu_layers", "0"}, {"placement.decode_device", "cpu"}})
+          .empty());
+}
+
+TEST_CASE("A load on GPUs of which no batch was measured is said to be without evidence",
+          "[serving]") {
+  const auto notes = [](const char* gpu, Settings more = {}) {
+    Settings settings = {{"rig.gpu", "[\"" + std::string(gpu) + "\"]"},
+                         {"runtime.name", "rigcast"}};
+    settings.insert(settings.end(), more.begin(), more.end());
+    std::string all;
+    for (const std::string& note : scenario(settings).warnings) all += note + "\n";
+    return all;
+  };
+  const Settings load = {{"load.users", "2"}};
+  for (const char* gpu : {"gtx-1080-ti", "mi50-32gb", "rtx-4090", "rtx-2080-ti"}) {
+    INFO(gpu);
+    CHECK(notes(gpu, load).find("no measured load of rigcast on") != std::string::npos);
+    CHECK(notes(gpu).find("no measured load") == std::string::npos);
+  }
+  CHECK(notes("rtx-2080-ti", load).find("write all weights out as FP16") != std::string::npos);
+  for (const char* gpu : {"h100-sxm", "h200-sxm"})
+    CHECK(notes(gpu, load).find("no measured load") == std::string::npos);
 }
 
 TEST_CASE("GPUs share every layer of a server, or it is said why not", "[serving]") {

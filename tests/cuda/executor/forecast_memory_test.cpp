@@ -107,7 +107,57 @@ void check(const Case& c) {
   check_near("host, activations", host.activations.value, rams.activations.value);
 }
 
+// Of a server of 16 sequences, with blocks in RAM for the prefixes of others.
+void check_load(const Case& c, Bytes ram_cache = {}) {
+  INFO(c.name);
+  Scenario s = scenario_for(c);
+  s.scheduler = s.runtime.server->scheduler;
+  s.scheduler->ram_cache = ram_cache;
+  s.load = Load{};
+  s.workload = Workload{};
+  s.workload.context = 4096;
+  s.settings.batch = s.settings.ubatch = int(s.scheduler->step_tokens);
+  s.settings.op_offload = false;
+  const Placement placement = place(s, *s.placement.gpu_layers);
+  const MemoryPlan plan = plan_memory(s, placement, s.workload.context);
+  const TokenCount block = s.scheduler->block_tokens;
+  BatchOptions pool;
+  pool.blocks = int(stated_pool_tokens(*s.scheduler, s.workload.context) / block);
+  pool.host_blocks =
+      int(ram_cache.value / (kv_bytes_per_token(s.model, s.kv.types) * double(block)));
+  pool.step_tokens = s.scheduler->step_tokens;
+  pool.step_sequences = int(s.scheduler->sequences);
+  ExecutorOptions options = options_for(s, placement);
+  options.kv_block = block;
+  options.ubatch = s.settings.ubatch;
+  options.prefill_offload = PrefillOffloadPolicy::kHost;
+  const auto made = make_synthetic_cuda_batch_executor(s.model, s.tensors, 1, options, pool);
+  if (!made) FAIL(made.error().text());
+  const DeviceMemory gpu = (*made)->gpus().front(), host = (*made)->host();
+  const DeviceMemory &its = plan.devices.front(), &rams = plan.devices.back();
+  CHECK((*made)->limits().blocks == *pool.blocks);
+  check_near("GPU, weights", gpu.weights.value, its.weights.value);
+  check_near("GPU, KV cache", gpu.kv.value, its.kv.value);
+  check_near("GPU, activations", gpu.activations.value, its.activations.value);
+  check_near("GPU, staging", gpu.staging.value, its.staging.value);
+  check_near("host, weights", host.weights.value, rams.weights.value);
+  check_near("host, KV cache", host.kv.value, rams.kv.value);
+}
+
 }  // namespace
+
+TEST_CASE("Forecast memory of a load equals the engine's", "[cuda][memory][gpu][hybrid]") {
+  using enum KvPolicy;
+  const ModelSpec dense = layers_of(llama_3_8b(), 12);
+  check_load({.name = "all on the GPU", .model = dense});
+  check_load({.name = "blocks in RAM", .model = dense}, 1_GiB);
+  check_load({.name = "layers on the host", .model = dense, .gpu_layers = 6});
+  check_load({.name = "a cache in RAM", .model = dense, .policy = kRam});
+  check_load({.name = "stream", .model = dense, .policy = kStream});
+  // Of a pool of 3 GiB a part stays.
+  check_load({.name = "paged", .model = dense, .policy = kPaged, .vram = 5_GiB});
+  check_load({.name = "experts", .model = layers_of(qwen3_30b_a3b(), 6), .cpu_moe = 2});
+}
 
 TEST_CASE("Forecast memory equals the engine's, for every KV policy",
           "[cuda][memory][gpu][hybrid]") {

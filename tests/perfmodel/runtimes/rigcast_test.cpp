@@ -6,6 +6,7 @@
 #include "perfmodel/runtimes/rigcast_policy.hpp"
 
 #include "core/scenario/engine_sizes.hpp"
+#include "perfmodel/resolve_placement.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/profile_fixture.hpp"
 #include "tests/perfmodel/machine_fixture.hpp"
@@ -126,6 +127,39 @@ TEST_CASE("paged: what stays, what is written and the ring are below the thresho
       // layers at most.
       CHECK(taken + (32 + 16 * 16) * kLayerBlock > usable);
     }
+}
+
+TEST_CASE("paged: of a server's pool, blocks take what the layers leave", "[memory]") {
+  Scenario s = own(llama_3_8b(), "Q4_K_M", 7_GiB);
+  s.kv.policy = KvPolicy::kPaged;
+  s.scheduler = SchedulerPolicy{};
+  s.scheduler->layout = KvLayout::kBlocks;
+  s.scheduler->pool = PoolRule::kTokens;
+  s.scheduler->block_tokens = 32;
+  s.scheduler->sequences = 4;
+  s.workload.context = 4096;
+  s.load = Load{};
+  const MemoryPlan plan = plan_memory(s, place(s, 33), s.workload.context);
+  const TokenCount blocks = 4 * 4096 / 32, on_gpu = *plan.resident_tokens / 32;
+  const double layer = kLayerBlock / 4;  // of 32 tokens
+  REQUIRE(on_gpu > 0);
+  REQUIRE(on_gpu < blocks);
+  CHECK(gpu(plan).kv.value == double(on_gpu + 1) * 32 * layer + kList);
+  CHECK(gpu(plan).staging.value == double(2 * (blocks - on_gpu) + 32) * layer);
+  CHECK(host(plan).kv.value == double(blocks - on_gpu) * 32 * layer);
+  // As many as there is room for, all layers on the GPU.
+  const auto layers = [&](Bytes vram) {
+    s.rig.gpus.front().memory.value = vram;
+    return resolve_placement(s).gpu_layers;
+  };
+  CHECK(layers(7_GiB) == 33);
+  // Where VRAM has room for less than the hot window of a single sequence, too.
+  Bytes vram = 7_GiB;
+  while (*plan_memory(s, place(s, 33), s.workload.context).resident_tokens > s.kv.hot_tokens / 2)
+    s.rig.gpus.front().memory.value = vram = vram - 8_MiB;
+  REQUIRE(plan_memory(s, place(s, 33), s.workload.context).fits_on_gpus(s.settings.headroom));
+  CHECK(layers(vram) == 33);
+  CHECK(layers(vram - 1_GiB) < 33);
 }
 
 TEST_CASE("paged: where all fits nothing leaves", "[memory]") {

@@ -123,6 +123,31 @@ TEST_CASE("The same load on the same server gives the same figures", "[serving]"
   CHECK(a.cache.hit_rate > 0.2);  // conversations go on in their slots
 }
 
+TEST_CASE("Steps between the lengths that are computed are as if computed", "[serving]") {
+  // Eight sequences of up to 32,768 tokens: VRAM has room for a part of their blocks.
+  const Scenario s = scenario({{"runtime.name", "rigcast"},
+                               {"kv.policy", "paged"},
+                               {"workload.context", "32768"},
+                               {"scheduler.max_sequences", "8"},
+                               {"load.users", "8"}});
+  const auto made = LoadSimulation::make(s);
+  REQUIRE(made);
+  const BatchTime exact(s, made->placement(), made->memory());
+  StepCost cost(s, made->placement(), made->memory());
+  REQUIRE(exact.cold_tokens(8, 256) == 0);
+  TokenCount kink = 256;  // with which all are in VRAM
+  while (exact.cold_tokens(8, kink + 1) == 0) ++kink;
+  REQUIRE(kink < 32768);
+  for (const TokenCount cached : {kink / 2, kink - 100, kink, kink + 1, kink + 100, kink * 3 / 2}) {
+    INFO(cached << " of " << kink);
+    StepWork work;
+    work.decodes = 8;
+    work.decodes_cached = 8 * double(cached);
+    const std::vector<SequencePart> parts(8, {cached, 1});
+    CHECK(cost(work).time.value == Approx(exact.of(parts).value).epsilon(0.01));
+  }
+}
+
 TEST_CASE("A faster machine serves no worse", "[serving]") {
   const Scenario s =
       scenario({{"load.preset", "chat"}, {"load.users", "6"}, {"load.requests", "300"}});

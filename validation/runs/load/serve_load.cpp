@@ -133,6 +133,7 @@ Result<ExecutedLoad> serve_load(std::shared_ptr<const Scenario> scenario,
   ExecutedLoad out;
   out.report.origin = Origin::kMeasured;
   out.report.serving = ServingReport{text(*s.load), figures_of(served), {}, {}};
+  out.report.max_context = s.workload.context;
   out.report.measured = MeasuredFigures{.runs = 1, .read = {}, .ceiling = {}};
   add_warnings(*replayed, recorder, out.report);
   out.report.scenario = std::move(scenario);

@@ -1,0 +1,200 @@
+// Cost of batches on kernels whose thread blocks are known, calculated by hand.
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "perfmodel/cost/gpu_cost.hpp"
+#include "perfmodel/cost/roofline.hpp"
+#include "tests/catch.hpp"
+#include "tests/perfmodel/gpu_fixture.hpp"
+
+using namespace rigcast;
+using namespace rigcast::fixtures;
+
+namespace {
+
+// Kernels whose thread blocks are known.
+constexpr const char* kBlocks = R"(
+[blocks]
+gemm_tile = 128
+tile_rows = 32
+tile_tokens = 64
+tile_start = "1 us"
+fp16_from_batch = 65
+token_rows = 32
+token_idle = 0.5
+launch = 2
+gap = 0.5
+tile_read = 0.8
+vector_bytes = 4
+attention_rows = 128
+attention_key = "60 ns"
+attention_step = "5 ns"
+quantized_cache = 0.5
+quantized_start = "1 us"
+)";
+
+}  // namespace
+
+TEST_CASE("A block of a batch's attention takes its time for every key", "[gpu]") {
+  Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks);
+  const double key = 60e-9, step = 5e-9, keys = 10000;  // of the last token
+  OpTraffic t;
+  const auto with_tokens = [&](TokenCount tokens) {
+    t.attention_flops = 4.0 * double(s.model.heads * s.model.head_dim) * double(tokens) *
+                        (keys - double(tokens - 1) / 2);
+    t.prompts = 1;
+    t.prompt_keys = keys;
+    t.flops_of_score = 4.0 * double(s.model.head_dim);
+    return seconds(s, t, tokens);
+  };
+  // However few tokens: as long as products take less.
+  const double of_keys = keys * (key + step * double(s.model.head_dim));
+  CHECK(with_tokens(16) == Approx(of_keys));
+  CHECK(with_tokens(32) == Approx(of_keys));
+  s.kv.types = {QuantFormat::kQ8_0, QuantFormat::kQ8_0};
+  CHECK(with_tokens(32) == Approx(2 * of_keys));
+  s.kv.types = {QuantFormat::kF16, QuantFormat::kF16};
+  s.runtime.blocks->attention_key.value = s.runtime.blocks->attention_step.value = Seconds{0};
+  CHECK(with_tokens(32) == Approx(2 * with_tokens(16)).epsilon(0.01));  // some see fewer keys
+}
+
+TEST_CASE("Prompts of one step attend one after the other, each to its own keys", "[gpu]") {
+  Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks);
+  const double dim = double(s.model.head_dim_of(0));
+  const auto attention = [&](const std::vector<Sequence>& sequences) {
+    const Batch batch(sequences, 1);
+    const OpTraffic t = cache_traffic(s.model, 0, batch, s.kv.types);
+    return gpu_cost(s, 0, t, batch.tokens(), 0).compute.value;
+  };
+  // A prompt's last token sees all that is cached and the prompt: 60 ns and 5 ns of each element.
+  const double of_key = 60e-9 + 5e-9 * dim;
+  const Sequence first{9000, 100}, second{100, 50}, third{0, 32};
+  CHECK(attention({first}) == Approx(9100 * of_key));
+  CHECK(attention({second}) == Approx(150 * of_key));
+  CHECK(attention({first, second, third}) == Approx((9100 + 150 + 32) * of_key));
+  // Tokens of answers beside them add nothing to that.
+  CHECK(attention({first, {5000, 1}, second}) == Approx((9100 + 150) * of_key));
+}
+
+TEST_CASE("Latent attention goes over its compressed keys", "[gpu]") {
+  Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks);
+  s.model.mla = LatentAttention{};
+  s.model.mla->kv_lora_rank = 512;
+  s.model.mla->qk_rope_dim = 64;
+  const Batch prompt(9000, 100);
+  const OpTraffic t = cache_traffic(s.model, 0, prompt, s.kv.types);
+  CHECK(t.prompt_keys == 9100);
+  // Keys have 576 elements and values 512.
+  CHECK(gpu_cost(s, 0, t, 100, 0).compute.value == Approx(9100 * (60e-9 + 5e-9 * 544)));
+}
+
+TEST_CASE("Of a window, a prompt's last token sees its tokens", "[gpu]") {
+  ModelSpec model = llama_2_7b();
+  model.window = SlidingWindow{};
+  model.window->tokens = 512;
+  const auto keys = [&](TokenCount cached, TokenCount tokens) {
+    double sum = 0;
+    for (int l = 0; l < model.layers; ++l)
+      if (!model.sees_all_tokens(l))
+        sum = cache_traffic(model, l, Batch(cached, tokens), {}).prompt_keys;
+    return sum;
+  };
+  CHECK(keys(100, 50) == 150);
+  CHECK(keys(9000, 100) == 512);
+}
+
+TEST_CASE(
+    "A batch on GPUs of which nobody has measured one takes no longer than its tokens in turn",
+    "[gpu]") {
+  const std::string measured = "\narchitectures = [\"hopper\"]\nwrites_out = [\"turing\"]\n";
+  const Scenario own = of_gpu("hopper", std::string(kProfile) + kBlocks + measured);
+  const Scenario other = of_gpu("pascal", std::string(kProfile) + kBlocks + measured);
+  const Scenario turing = of_gpu("turing", std::string(kProfile) + kBlocks + measured);
+  const auto time = [](const Scenario& s, TokenCount tokens, bool routed) {
+    OpTraffic t = product(double(tokens), QuantFormat::kQ4_K);
+    t.matrices = 4;
+    t.routed = routed;
+    if (routed) t.tokens_per_weight = std::max(1.0, double(tokens) / 4);
+    return time_alone(s, gpu_cost(s, 0, t, tokens, 5), 0).value;
+  };
+  for (const bool routed : {false, true}) {
+    for (TokenCount tokens = 1; tokens < 64; ++tokens) {
+      CHECK(time(other, tokens + 1, routed) <=
+            (1 + 1e-9) * double(tokens + 1) * time(other, 1, false));
+      CHECK(time(other, tokens + 1, routed) >= (1 - 1e-9) * time(other, tokens, routed));
+    }
+  }
+  // Kernels that were measured are as they are; where weights are written out, they are.
+  CHECK(time(own, 2, false) > 2 * time(own, 1, false));
+  const double fp16 = 2 * kElements * 2 / kBandwidth;  // written and read
+  CHECK(time(turing, 2, false) > fp16);
+  CHECK(time(other, 2, false) < fp16);
+}
+
+TEST_CASE("A batch's weights are written out as halves, or are multiplied as they lie", "[gpu]") {
+  Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks);
+  OpTraffic t = product(1);
+  const auto of_tokens = [&](TokenCount tokens, bool routed) {
+    OpTraffic own = t;
+    own.matmul_flops *= double(tokens);
+    own.tokens_per_weight = double(tokens);
+    own.routed = routed;
+    return gpu_cost(s, 0, own, tokens, 0).compute.value;
+  };
+  s.runtime.batch.expand.value = 0.001;  // so dear that it tells
+  CHECK(of_tokens(65, false) > 100 * of_tokens(64, false));
+  CHECK(of_tokens(65, true) < 2 * of_tokens(64, true));
+}
+
+TEST_CASE("A batch's kernels follow after gaps, and take no less than their launches", "[gpu]") {
+  Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks);
+  const double launch = 3e-6 * 1.25;  // of the backend and the architecture
+  constexpr double kKernels = 7;
+  const auto overhead = [&](const OpTraffic& t, bool in_graph) {
+    return gpu_cost(s, 0, t, 64, kKernels, in_graph).overhead.value;
+  };
+  const OpTraffic none;  // kernels that take no time
+  CHECK(overhead(none, true) == Approx(kKernels * 0.5 * launch));
+  CHECK(overhead(none, false) == Approx(kKernels * 2 * launch));
+  OpTraffic much;  // which takes longer than all launches
+  much.activation_bytes = 1e9;
+  CHECK(overhead(much, true) == Approx(kKernels * 0.5 * launch));
+  CHECK(overhead(much, false) == Approx(kKernels * 0.5 * launch));
+}
+
+TEST_CASE("Tiles read quantized weights at a share of the rate, where they are read as they lie",
+          "[gpu]") {
+  Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks);
+  const auto read = [&](const OpTraffic& t, TokenCount tokens) {
+    return gpu_cost(s, 0, t, tokens, 0).equivalent_bytes.value;
+  };
+  const OpTraffic quants = product(1), floats = product(1, QuantFormat::kF16);
+  const double weights = read(quants, 100);
+  CHECK(read(quants, 64) == Approx(weights / 0.8));
+  CHECK(read(floats, 64) == Approx(read(floats, 100)));
+  OpTraffic experts = quants;
+  experts.routed = true;
+  CHECK(read(experts, 100) == Approx(weights / 0.8));
+}
+
+TEST_CASE("Sequences with one new token attend as one alone does, beside prompts too", "[gpu]") {
+  Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks);
+  OpTraffic t;
+  t.attention_flops = t.single_flops = 4e9;
+  t.single_tokens = 4;
+  const OpCost four = gpu_cost(s, 0, t, 4, 0);
+  CHECK(four.compute.value == 0);
+  CHECK(four.overhead.value == Approx(gpu_cost(s, 0, t, 1, 0).overhead.value));
+  // A prompt of 16 tokens beside them takes what it takes alone.
+  OpTraffic prompt;
+  prompt.attention_flops = 4.0 * double(s.model.heads * s.model.head_dim) * 16 * 1000;
+  prompt.prompts = 1;
+  prompt.prompt_keys = 1008;
+  prompt.flops_of_score = 4.0 * double(s.model.head_dim);
+  t += prompt;
+  REQUIRE(gpu_cost(s, 0, prompt, 16, 0).compute.value > 0);
+  CHECK(gpu_cost(s, 0, t, 20, 0).compute.value ==
+        Approx(gpu_cost(s, 0, prompt, 16, 0).compute.value));
+}
