@@ -129,7 +129,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   const double memory = gpus.found.front().vram_read.median,
-               link = gpus.found.front().h2d_pinned.bytes_per_s.median;
+               link = gpus.found.front().copies.h2d_pinned.bytes_per_s.median;
   ExecutorOptions options;
   BatchOptions batch{.step_sequences = 256};
   if (argc > 5 && std::string(argv[5]) == "stream") {

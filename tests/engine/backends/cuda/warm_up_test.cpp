@@ -69,8 +69,7 @@ TEST_CASE("A small pool, or short steps, leave out the longer prompts", "[engine
   CHECK(one.prompts.empty());
 }
 
-TEST_CASE("Every shape of a decoding step is computed before the first request",
-          "[engine][cuda]") {
+TEST_CASE("Every shape of a decoding step is computed before the first request", "[engine][cuda]") {
   NotingExecutor executor(
       {.block_tokens = 32, .blocks = 256, .step_tokens = 512, .step_sequences = 70});
   cuda::warm_up_decode(executor);
@@ -83,8 +82,11 @@ TEST_CASE("Every shape of a decoding step is computed before the first request",
 }
 
 TEST_CASE("A small pool leaves out longer contexts and more rows", "[engine][cuda]") {
-  NotingExecutor small(
-      {.block_tokens = 32, .blocks = 40, .step_tokens = 512, .step_sequences = 16, .cold_blocks = 4});
+  NotingExecutor small({.block_tokens = 32,
+                        .blocks = 40,
+                        .step_tokens = 512,
+                        .step_sequences = 16,
+                        .cold_blocks = 4});
   cuda::warm_up_decode(small);
   CHECK(small.decoded.contains({16, 512, true}));
   CHECK(small.decoded.contains({padded_rows(5), 1024, true}));  // 31 blocks are shared, of 36
