@@ -406,7 +406,7 @@ void add_sweep(CLI::App& app, const OpenCatalogue& open, Run& run) {
       ->type_name("FILE...")
       ->group("Sweep");
   verb->add_option("--emit", o->emit,
-                   "print a job script for all shards: slurm, parallel, snakemake or condor")
+                   "slurm, parallel, snakemake or condor: print a job script for all shards")
       ->check(not_empty())
       ->type_name("ENGINE")
       ->group("Sweep");
