@@ -55,7 +55,7 @@ grid() { # plans against an exhaustive grid of candidates, in an optimised build
     on_all_cores grid_shard
 }
 
-sweeps() { # 10^5 combinations in eight shards under GNU parallel and Slurm, two of them killed
+sweeps() { # 10^5 combinations in eight shards under GNU parallel, Snakemake and Slurm
   local fetch=()
   ((EUID != 0)) || fetch=(--fetch)
   scripts/setup.sh release -DRIGCAST_CUDA=OFF && cmake --build --preset release --target rigcast || return

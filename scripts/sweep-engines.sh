@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Sweeps run by the engines that people have: the scripts of rigcast sweep --emit under GNU parallel
-# and under a Slurm of one node. Two shards are killed and run again, and all are merged: the bytes
+# Sweeps run by the engines that people have: the scripts of rigcast sweep --emit under GNU parallel,
+# Snakemake and a Slurm of one node. Two shards are killed and run again, and all are merged: the bytes
 # must be those of the sweep in one piece.
 #
 #   scripts/sweep-engines.sh [--program FILE] [--combinations N] [--shards N] [--fetch] [ENGINE...]
 #
-# ENGINE: parallel, slurm; default: both. --fetch installs them from Debian's packages (needs root).
+# ENGINE: parallel, snakemake, slurm; default: all. --fetch installs them from Debian's packages (needs root).
 # Slurm runs with a configuration of its own in a temporary folder, and is stopped at the end.
 # Ends with 77 if nothing failed and an engine could not run here, which it says.
 set -euo pipefail
@@ -17,11 +17,11 @@ while (($#)); do
     --combinations) combinations=$2 && shift 2 ;;
     --shards) shards=$2 && shift 2 ;;
     --fetch) fetch=1 && shift ;;
-    parallel | slurm) engines+=("$1") && shift ;;
+    parallel | snakemake | slurm) engines+=("$1") && shift ;;
     *) echo "sweep-engines.sh: what is $1?" >&2 && exit 2 ;;
   esac
 done
-((${#engines[@]})) || engines=(parallel slurm)
+((${#engines[@]})) || engines=(parallel snakemake slurm)
 program=$(realpath "$program")
 folder=$(mktemp -d /tmp/rigcast-sweeps-XXXXXX)
 daemons=() skipped=0
@@ -37,7 +37,7 @@ export PATH=$(dirname "$program"):$PATH XDG_DATA_HOME=$folder/no-own-data
 ((!fetch)) || {
   apt-get update -qq
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-    parallel slurmctld slurmd slurm-client munge > /dev/null
+    parallel snakemake slurmctld slurmd slurm-client munge > /dev/null
 }
 
 skip() { # WHAT
@@ -51,18 +51,25 @@ sweep() { # FLAG...
     --set "workload.depth=0..$((combinations / 2 - 1))" "$@"
 }
 
-# Kills the processes of a shard once it has kept some work, all of which have our folder's name.
-kill_shard() { # SHARD
-  local part=$folder/out.$1.csv.part i
+# Kills the processes of a shard that has kept some work, all of which have our folder's name. The
+# engine chooses which of them runs first. Prints its number.
+kill_shard() { # NOT_THIS
+  local i part shard
   for ((i = 0; i < 3000; ++i)); do
-    if [ -e "$part" ] && (($(stat -c %s "$part") > 300)); then
-      pkill -KILL -f -- "--shard $1/$shards .*-o $folder/out.$1.csv" && return
-    fi
-    [ ! -e "$folder/out.$1.csv" ] || break
+    for part in "$folder"/out.?*.csv.part; do
+      shard=${part#"$folder"/out.} && shard=${shard%.csv.part}
+      [ "$shard" != "${1:-}" ] && [ -e "$part" ] && (($(stat -c %s "$part") > 300)) &&
+        pkill -KILL -f -- "--shard $shard/$shards .*-o $folder/out.$shard.csv" && echo "$shard" && return
+    done
     sleep 0.01
   done
-  echo "sweep-engines.sh: shard $1 ended before it was killed: more --combinations" >&2
+  echo "sweep-engines.sh: all shards ended before one was killed: more --combinations" >&2
   return 1
+}
+
+kill_two() { # prints both numbers, in order
+  local first second
+  first=$(kill_shard) && second=$(kill_shard "$first") && printf '%s\n' "$first" "$second" | sort -n
 }
 
 check() { # ENGINE
@@ -78,12 +85,26 @@ run_parallel() {
   sweep --emit parallel --shards "$shards" -o "$folder/out.csv" > "$folder/parallel.sh"
   bash "$folder/parallel.sh" 2> "$folder/parallel.log" &
   local job=$!
-  kill_shard 1 && kill_shard 2
+  kill_two > /dev/null
   if wait "$job"; then echo "parallel: a killed shard went unnoticed" >&2 && return 1; fi
   bash "$folder/parallel.sh"
   cmp "$folder/whole.csv" "$folder/out.csv" # it merges by itself
   rm "$folder/out.csv"
   check parallel
+}
+
+run_snakemake() {
+  command -v snakemake > /dev/null || { skip "Snakemake is not installed (--fetch)" && return; }
+  local make=(snakemake -s "$folder/Snakefile" -d "$folder" --cores all --quiet --keep-going)
+  sweep --emit snakemake --shards "$shards" -o "$folder/out.csv" > "$folder/Snakefile"
+  "${make[@]}" > "$folder/snakemake.log" 2>&1 &
+  local job=$!
+  kill_two > /dev/null
+  if wait "$job"; then echo "snakemake: a killed shard went unnoticed" >&2 && return 1; fi
+  "${make[@]}" > "$folder/snakemake.log" 2>&1 || { cat "$folder/snakemake.log" >&2 && return 1; }
+  cmp "$folder/whole.csv" "$folder/out.csv"
+  rm "$folder/out.csv"
+  check snakemake
 }
 
 # A Slurm of this node alone, as the user who runs this.
@@ -134,7 +155,7 @@ CONF
 }
 
 run_slurm() {
-  local tool job
+  local tool job killed
   for tool in munged slurmctld slurmd sbatch; do
     PATH=$PATH:/usr/sbin command -v $tool > /dev/null ||
       { skip "Slurm: $tool is not installed (--fetch)" && return; }
@@ -144,13 +165,13 @@ run_slurm() {
   sweep --emit slurm --shards "$shards" --jobs 1 -o "$folder/out.csv" > "$folder/slurm.sh"
   local log=$folder/slurm/%a.log
   job=$(sbatch --parsable --output="$log" "$folder/slurm.sh")
-  kill_shard 1 && kill_shard 2
+  mapfile -t killed < <(kill_two)
   await "$job"
   if rigcast sweep --merge "$folder"/out.?*.csv > /dev/null 2> "$folder/refused"; then
     echo "slurm: killed shards went unnoticed" >&2 && return 1
   fi
-  grep -q "2 of $shards shards are missing: 1/$shards, 2/$shards" "$folder/refused"
-  job=$(sbatch --parsable --output="$log" --array=1,2 "$folder/slurm.sh")
+  grep -q "2 of $shards shards are missing: ${killed[0]}/$shards, ${killed[1]}/$shards" "$folder/refused"
+  job=$(sbatch --parsable --output="$log" --array="${killed[0]},${killed[1]}" "$folder/slurm.sh")
   await "$job"
   check slurm
 }

@@ -35,12 +35,16 @@ std::string capitals(std::string text) {
   return text;
 }
 
-// A sentence begins a line, as mdoc wants it.
+// A sentence begins a line, and a paragraph has a macro, as mdoc wants it.
 std::string prose(const std::string& text) {
   static const std::regex kEnd(R"(([.!?]\)?) +([A-Z]))");
   std::string out;
   std::istringstream in(std::regex_replace(text, kEnd, "$1\n$2"));
-  for (std::string line; std::getline(in, line);) out += escaped(line) + "\n";
+  bool begins_paragraph = false;
+  for (std::string line; std::getline(in, line);) {
+    if (!line.empty()) out += (begins_paragraph ? ".Pp\n" : "") + escaped(line) + "\n";
+    begins_paragraph = line.empty() && !out.empty();
+  }
   return out;
 }
 
