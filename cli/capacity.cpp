@@ -123,7 +123,7 @@ Answer answer_of(const CapacityReport& report) {
       case Format::kCsv: return planner::to_csv(report);
       case Format::kText: break;
     }
-    return to_text(report, {wants_colour(output), 100});
+    return to_text(report, screen_style(output));
   };
   const Scenario& s = report.scenario;
   return {fmt::format("{} {} on {}: capacity", s.model.name, s.quant, rig_name(s.rig)), render};

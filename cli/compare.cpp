@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <sstream>
+#include <utility>
 
 #include "cli/html/page_output.hpp"
 #include "cli/load/compare_loads.hpp"
@@ -209,10 +211,6 @@ Result<std::vector<NamedRig>> rigs_to_compare(const Options& o, const TomlDocume
   return o.machines.rigs_of(base, catalogue);
 }
 
-void progress(std::size_t done, std::size_t all) {
-  if (all > 10) show_progress(done == all ? "" : fmt::format("{} of {} rigs", done, all));
-}
-
 // Refers to the comparison, which must outlive it.
 Answer answer_of(const Comparison& c, const Workload& workload) {
   const auto render = [&c, workload](const OutputOptions& output) {
@@ -221,7 +219,7 @@ Answer answer_of(const Comparison& c, const Workload& workload) {
       case Format::kCsv: return to_csv(c);
       case Format::kText: break;
     }
-    return to_text(c, workload, {wants_colour(output), 100});
+    return to_text(c, workload, screen_style(output));
   };
   std::string models;
   for (const planner::ComparedModel& m : c.rigs.front().models)
@@ -263,8 +261,9 @@ int compare_verb(Options& o, const Catalogue& catalogue) {
   RigPlanner planner(catalogue, *constraints, *quality);
   Comparison compared{o.what(), o.budget > 0 ? std::optional(o.budget) : std::nullopt, {}};
   const bool upgrades = compared.what == Comparison::What::kUpgrades;
+  std::optional<ProgressLine> progress(std::in_place);
   for (const NamedRig& rig : *rigs) {
-    progress(compared.rigs.size(), rigs->size());
+    progress->show(fmt::format("{} of {} rigs", compared.rigs.size(), rigs->size()));
     auto one = planner.rig(rig, models, compared, *prices);
     if (!one && upgrades && !compared.rigs.empty()) continue;  // no such part goes with the others
     if (!one) return fail(one.error());
@@ -273,7 +272,7 @@ int compare_verb(Options& o, const Catalogue& catalogue) {
     else
       compared.rigs.push_back(*std::move(one));
   }
-  progress(rigs->size(), rigs->size());
+  progress.reset();
   planner::rank(compared);
   if (compared.rigs.size() > kShown) compared.rigs.resize(kShown);
   if (auto error = emit(o.output, answer_of(compared, planner.workload()))) return fail(*error);

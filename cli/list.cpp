@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <iterator>
@@ -36,7 +37,9 @@ std::string matching_aliases(const CatalogueEntry& entry, const std::vector<std:
   return words.empty() || matches(by_id, words) ? "" : fmt::format("{}", fmt::join(out, ", "));
 }
 
-std::string as_text(const Listing& listing, const std::vector<std::string>& words) {
+// Lines have no more than `width` columns; 0: as many as they need.
+std::string as_text(const Listing& listing, const std::vector<std::string>& words,
+                    std::size_t width) {
   std::vector<std::vector<std::string>> rows{listing.columns};
   for (const CatalogueEntry& entry : listing.entries) {
     rows.push_back(entry.cells);
@@ -52,9 +55,15 @@ std::string as_text(const Listing& listing, const std::vector<std::string>& word
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i) line += fmt::format("{:<{}}  ", row[i], widths[i]);
     line.erase(line.find_last_not_of(' ') + 1);
-    out += line + "\n";
+    out += (width > 0 ? clip(line, width) : line) + "\n";
   }
   return out;
+}
+
+// A terminal would break lines anywhere.
+std::size_t terminal_width(const OutputOptions& output) {
+  const bool is_terminal = output.file.empty() && isatty(STDOUT_FILENO);
+  return is_terminal ? std::size_t(screen_width()) : 0;
 }
 
 std::string csv_cell(const Json& value) {
@@ -116,7 +125,7 @@ int list_verb(const Options& o, const Catalogue& catalogue) {
   if (listing.entries.empty() && !o.words.empty()) return fail(nothing_found(o, *all));
   std::string out;
   switch (o.output.format) {
-    case Format::kText: out = as_text(listing, o.words); break;
+    case Format::kText: out = as_text(listing, o.words, terminal_width(o.output)); break;
     case Format::kJson: out = as_json(o, listing); break;
     case Format::kCsv: out = as_csv(listing); break;
   }

@@ -15,6 +15,8 @@
 #include "cli/shared/empty_value.hpp"
 #include "cli/shared/lost_file.hpp"
 #include "cli/shared/output.hpp"
+#include "cli/terminal/help.hpp"
+#include "cli/terminal/terminal_verbs.hpp"
 #include "cli/verbs.hpp"
 #include "core/text/nearest_name.hpp"
 #include "engine/gguf/model/read_model.hpp"
@@ -66,7 +68,7 @@ int parse_and_run(int argc, char** argv) {
   app.name("rigcast");
   app.set_version_flag("--version", "rigcast " RIGCAST_VERSION);
   app.require_subcommand(1);
-  app.get_formatter()->column_width(34);
+  app.formatter(cli::help_of_width(cli::screen_width()));
   app.footer(
       "Start here: rigcast recommend, what this machine can run (--rig: another one); then plan\n"
       "and simulate for one model. --rig this is this machine, rigcast list rigs has others.\n"
@@ -104,12 +106,16 @@ int parse_and_run(int argc, char** argv) {
   cli::add_tokenize(app, open, run);
   cli::add_list(app, open, run);
   cli::add_show(app, open, run);
+  cli::add_completion(app, run);
+  cli::add_man(app, run);
   cli::add_run_worker(app, open, run);
   if (argc == 1) {
     std::fputs(app.help().c_str(), stdout);
     return cli::kBadInput;
   }
   std::vector<std::string> words = arguments(argc, argv);
+  if (words.front() == cli::kCompleteVerb)
+    return cli::print_completions(app, {words.begin() + 1, words.end()}, open);
   if (const auto error = unknown_verb(app, words.front())) return cli::fail(*error);
   std::vector<std::string> typed = words;
   typed.insert(typed.begin(), "rigcast");

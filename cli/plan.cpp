@@ -20,6 +20,7 @@
 #include "planner/server_commands.hpp"
 #include "planner/shortage.hpp"
 #include "report/report_words.hpp"
+#include "report/terminal/progress_line.hpp"
 
 namespace rigcast::cli {
 namespace {
@@ -110,7 +111,7 @@ Answer answer_of(const Scenario& s, const planner::Plan& plan) {
       case Format::kCsv: return to_csv(s, plan);
       case Format::kText: break;
     }
-    return to_text(s, plan, {wants_colour(output), 100});
+    return to_text(s, plan, screen_style(output));
   };
   return {fmt::format("{} on {}: a plan", s.model.name, rig_name(s.rig)), render};
 }
@@ -186,6 +187,18 @@ bool is_loss_known(const Scenario& s, const planner::QualityTable& quality) {
 
 // Such a server has one way to run a model, all on the GPUs: without a loss there is no ranking,
 // but a command if it fits.
+planner::Plan watched_plan(const Scenario& scenario, const planner::SearchSpace& space,
+                           const planner::Constraints& constraints,
+                           const planner::QualityTable& quality) {
+  ProgressLine progress;
+  std::int64_t forecasts = 0;
+  const auto forecast = [&](std::shared_ptr<const Scenario> way) {
+    progress.show(fmt::format("{} forecasts", forecasts++));
+    return forecast_to_rank(std::move(way));
+  };
+  return planner::make_plan(scenario, space, constraints, quality, request_seconds, forecast);
+}
+
 int emit_one_way(const Options& o, const Scenario& s) {
   if (o.emit.empty())
     return fail(bad_input(
@@ -226,8 +239,7 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
   if (constraints->objective == planner::Objective::kContext && !document->has("workload.context"))
     search_space.contexts = planner::all_contexts(scenario->workload, scenario->model);
   if (o.emit == "ollama") planner::limit_to_ollama(search_space);
-  planner::Plan plan = planner::make_plan(*scenario, search_space, *constraints, *quality,
-                                          request_seconds, forecast_to_rank);
+  planner::Plan plan = watched_plan(*scenario, search_space, *constraints, *quality);
   const bool holds_none =
       plan.ranked.empty() || plan.ranked.front().report.memory.outside_ram.value > 0;
   // Such a server has no layers in RAM: more of it holds nothing.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "cli/shared/output.hpp"
@@ -15,6 +17,7 @@
 #include "planner/recommend/recommend.hpp"
 #include "planner/recommend/recommend_json.hpp"
 #include "planner/recommend/recommend_text.hpp"
+#include "report/terminal/progress_line.hpp"
 
 namespace rigcast::cli {
 namespace {
@@ -82,7 +85,7 @@ std::string render(const planner::Recommendation& found, const Options& o,
     case Format::kCsv: return to_csv(found);
     case Format::kText: break;
   }
-  return to_text(found, command, {wants_colour(o.output), 100});
+  return to_text(found, command, screen_style(o.output));
 }
 
 // A thousand tables of tensors come and go. That glibc returns their pages to the system each time,
@@ -118,8 +121,14 @@ int recommend_verb(const Options& o, const Catalogue& catalogue) {
     return scenario;
   };
   const auto space = [&](const Scenario& s) { return space_of(*document, s); };
-  const auto found = planner::recommend(all_models(catalogue), *asked, scenario_with, space,
+  std::optional<ProgressLine> progress(std::in_place);
+  const auto watched_scenario = [&](const std::string& model, TokenCount context) {
+    progress->show(model);
+    return scenario_with(model, context);
+  };
+  const auto found = planner::recommend(all_models(catalogue), *asked, watched_scenario, space,
                                         *quality, [](auto s) { return forecast_to_show(s); });
+  progress.reset();
   if (!found) return fail(found.error());
   if (auto error = emit(o.output, render(*found, o, plan_command(o, is_here)))) return fail(*error);
   return found->rows.empty() ? kAnswerIsNo : kDone;

@@ -1,10 +1,12 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -14,10 +16,15 @@
 #include "cli/shared/flag_checks.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/shared/plan_tools.hpp"
+#include "cli/shared/same_file.hpp"
 #include "cli/shared/scenario_flags.hpp"
 #include "cli/sweep/inputs.hpp"
+#include "cli/sweep/job_script.hpp"
 #include "cli/sweep/lines.hpp"
+#include "cli/sweep/merge.hpp"
 #include "cli/sweep/part.hpp"
+#include "cli/sweep/shard.hpp"
+#include "cli/sweep/shard_file.hpp"
 #include "cli/sweep/space.hpp"
 #include "cli/verbs.hpp"
 #include "core/files/interrupt.hpp"
@@ -40,7 +47,10 @@ std::int64_t piece_of(std::int64_t size) {
 struct Options {
   ScenarioFlags flags;
   OutputOptions output;
-  std::string shard = "1/1";
+  std::string shard;  // empty: the whole
+  std::vector<std::string> merge;
+  std::string emit;
+  int shards = 0;  // of a script
   int jobs = 0;
   bool restart = false;
 };
@@ -147,49 +157,53 @@ std::optional<Error> check_values(const Sweep& sweep, const Catalogue& catalogue
   return std::nullopt;
 }
 
-Result<SweepPart> part_of(const Options& o, const Sweep& sweep, const Catalogue& catalogue) {
+Result<SweepPart> part_of(const Options& o, const Sweep& sweep, Shard shard,
+                          const Catalogue& catalogue) {
   std::error_code ignored;
   if (std::filesystem::is_directory(o.output.file, ignored))
     return bad_input(fmt::format("-o {}: that is a folder", o.output.file), "name a file in it");
   if (const auto error = check_outputs({o.output.file})) return *error;
-  const std::string words = fmt::format("{} {} {}{}", sweep.words, o.shard, int(o.output.format),
-                                        o.output.html.empty() ? "" : " page");
+  const std::string words = fmt::format("{} {}/{} {}{}", sweep.words, shard.index, shard.count,
+                                        int(o.output.format), o.output.html.empty() ? "" : " page");
   return SweepPart::open(part_file(o.output.file),
                          {fmt::format("{:016x}", std::hash<std::string>{}(words)),
                           inputs_id(catalogue, sweep.base, sweep.space.keys())},
                          o.restart);
 }
 
-// The pieces of a shard: which, of how many scenarios each.
+// The pieces of a shard: which, of all.
 struct Share {
-  std::int64_t scenarios, piece_size;
+  PieceCount all;
   std::vector<std::int64_t> pieces;
 
-  std::int64_t size() const {
-    return std::min(scenarios, std::int64_t(pieces.size()) * piece_size);
+  std::int64_t size() const {  // scenarios
+    return std::min(all.scenarios, std::int64_t(pieces.size()) * all.piece_size);
   }
 };
 
 Share share_of(std::int64_t scenarios, Shard shard) {
-  Share share{scenarios, piece_of(scenarios), {}};
-  const std::int64_t pieces = (scenarios + share.piece_size - 1) / share.piece_size;
-  for (std::int64_t p = shard.index - 1; p < pieces; p += shard.count) share.pieces.push_back(p);
+  Share share{{scenarios, piece_of(scenarios)}, {}};
+  for (std::int64_t p = shard.index - 1; p < share.all.pieces(); p += shard.count)
+    share.pieces.push_back(p);
   return share;
 }
 
-// A piece: how many of its scenarios cannot be made, and the lines of all. As a text, the number is
-// in the first line.
-struct PieceText {
+// What is printed, piece by piece. In the part of a sweep, the first line of a piece says how many
+// of its scenarios cannot be made.
+struct Lines {
   std::int64_t refused = 0;
-  std::string lines;
+  std::string header;
+  std::vector<std::string> pieces;
+
+  std::string text() const { return fmt::format("{}{}", header, fmt::join(pieces, "")); }
 };
 
-PieceText all_of(const SweepPart& part) {
-  PieceText all;
+Lines lines_of(const SweepPart& part) {
+  Lines all;
   for (const auto& [piece, text] : part.pieces()) {
     const std::size_t end = std::min(text.find('\n'), text.size() - 1);
     all.refused += std::strtoll(text.c_str(), nullptr, 10);
-    all.lines += text.substr(end + 1);
+    all.pieces.push_back(text.substr(end + 1));
   }
   return all;
 }
@@ -203,18 +217,20 @@ void run_share(const Sweep& sweep, const Share& share,
     if (!part.has(p)) wanted.push_back(p);
   sim::Pieces how;
   how.work = [&](std::int64_t piece) {
-    PieceText out;
-    const std::int64_t first = piece * share.piece_size;
-    for (std::int64_t i = first; i < std::min(share.scenarios, first + share.piece_size); ++i) {
+    std::int64_t refused = 0;
+    std::string lines;
+    const std::int64_t first = piece * share.all.piece_size;
+    const std::int64_t end = std::min(share.all.scenarios, first + share.all.piece_size);
+    for (std::int64_t i = first; i < end; ++i) {
       const Json made = row(sweep, i, catalogue);
-      out.refused += made.at("gpu_layers").is_null() ? 1 : 0;
-      out.lines += line_of(made);
+      refused += made.at("gpu_layers").is_null() ? 1 : 0;
+      lines += line_of(made);
     }
-    return fmt::format("{}\n{}", out.refused, out.lines);
+    return fmt::format("{}\n{}", refused, lines);
   };
   how.take = [&](std::int64_t piece, const std::string& text) {
     part.add(piece, text);
-    const std::int64_t done = std::int64_t(part.pieces().size()) * share.piece_size;
+    const std::int64_t done = std::int64_t(part.pieces().size()) * share.all.piece_size;
     show_progress(fmt::format("{} of {} scenarios", std::min(done, share.size()), share.size()));
     return !interrupted();
   };
@@ -233,53 +249,143 @@ Error too_many_for_page(std::int64_t rows) {
 }
 
 // Refers to both, which must outlive it.
-Answer page_of(const Sweep& sweep, const std::vector<Json>& rows) {
+Answer page_of(const std::vector<std::string>& keys, const std::vector<Json>& rows) {
   const auto render = [&](const OutputOptions& form) {
-    return form.format == Format::kJson ? sweep_json(sweep.space.keys(), rows) : sweep_text(rows);
+    return form.format == Format::kJson ? sweep_json(keys, rows) : sweep_text(rows);
   };
   return {fmt::format("A sweep of {} combinations", rows.size()), render};
 }
 
-int sweep_verb(const Options& o, const Catalogue& catalogue) {
+std::vector<std::string> names_of(const SweepSpace& space) {
+  std::vector<std::string> out;
+  for (const SweptKey& key : space.keys()) out.push_back(key.key);
+  return out;
+}
+
+// The page of lines that are dumped objects, which become those that are printed.
+std::optional<Error> write_page(const OutputOptions& output, const SweepSpace& space, Format format,
+                                Lines& lines) {
+  std::vector<Json> all;
+  for (std::string& piece : lines.pieces) {
+    std::vector<Json> rows = rows_of(piece);
+    piece.clear();
+    for (const Json& made : rows) piece += line_of(made, format);
+    std::ranges::move(rows, std::back_inserter(all));
+  }
+  return write_html(output, page_of(names_of(space), all));
+}
+
+ShardFile shard_file_of(const Sweep& sweep, Shard shard, const Share& share, Format format,
+                        const Lines& lines, const Catalogue& catalogue) {
+  const SharedInputs inputs = shared_inputs(catalogue, sweep.base, sweep.space.keys());
+  ShardFile out{.shard = shard,
+                .sweep_id = fmt::format("{:016x}", std::hash<std::string>{}(sweep.words)),
+                .program_id = inputs.program,
+                .inputs_id = inputs.files,
+                .format = format,
+                .keys = names_of(sweep.space),
+                .all = share.all,
+                .refused = lines.refused,
+                .header_bytes = std::int64_t(lines.header.size()),
+                .piece_bytes = {},
+                .output_hash = output_hash(lines.text())};
+  for (const std::string& piece : lines.pieces)
+    out.piece_bytes.push_back(std::int64_t(piece.size()));
+  return out;
+}
+
+int end_of(std::int64_t refused, std::int64_t scenarios) {
+  if (refused == 0) return kDone;
+  return fail({ErrorKind::kDoesNotFit,
+               fmt::format("{} of {} combinations make no scenario", refused, scenarios),
+               "the column \"error\" says why",
+               {}});
+}
+
+int interrupted_after(std::size_t done, std::size_t all, const std::string& file) {
+  return fail({ErrorKind::kMachine,
+               fmt::format("interrupted after {} of {} pieces", done, all),
+               part_file(file).empty() ? "with -o FILE it would go on from there"
+                                       : "the same command goes on from there",
+               {}});
+}
+
+int run_sweep(const Options& o, const Sweep& sweep, const Catalogue& catalogue) {
   const OnInterrupt on_interrupt;
-  if (const auto error = check_html(o.output)) return fail(*error);
-  const auto sweep = sweep_of(o);
-  if (!sweep) return fail(sweep.error());
-  const auto shard = parse_shard(o.shard);
+  const auto shard = o.shard.empty() ? Shard{} : parse_shard(o.shard, std::getenv);
   if (!shard) return fail(shard.error());
-  if (const auto error = check_values(*sweep, catalogue)) return fail(*error);
-  auto part = part_of(o, *sweep, catalogue);
+  auto part = part_of(o, sweep, *shard, catalogue);
   if (!part) return fail(part.error());
   const Format format = o.output.format == Format::kJson ? Format::kJson : Format::kCsv;
-  const Share share = share_of(sweep->space.size(), *shard);
+  const Share share = share_of(sweep.space.size(), *shard);
   const bool has_page = !o.output.html.empty();
   if (has_page && share.size() > kMaxPageRows) return fail(too_many_for_page(share.size()));
   run_share(
-      *sweep, share,
+      sweep, share,
       [&](const Json& made) { return has_page ? made.dump() + "\n" : line_of(made, format); },
       o.jobs, catalogue, *part);
   if (part->pieces().size() < share.pieces.size())
-    return fail({ErrorKind::kMachine,
-                 fmt::format("interrupted after {} of {} pieces", part->pieces().size(),
-                             share.pieces.size()),
-                 part_file(o.output.file).empty() ? "with -o FILE it would go on from there"
-                                                  : "the same command goes on from there",
-                 {}});
-  PieceText all = all_of(*part);
-  if (has_page) {
-    const std::vector<Json> rows = rows_of(all.lines);
-    if (auto error = write_html(o.output, page_of(*sweep, rows))) return fail(*error);
-    all.lines.clear();
-    for (const Json& made : rows) all.lines += line_of(made, format);
-  }
-  if (format == Format::kCsv) all.lines = header_of(row(*sweep, 0, catalogue)) + all.lines;
-  if (auto error = emit(o.output, all.lines)) return fail(*error);
+    return interrupted_after(part->pieces().size(), share.pieces.size(), o.output.file);
+  Lines lines = lines_of(*part);
+  if (has_page)
+    if (auto error = write_page(o.output, sweep.space, format, lines)) return fail(*error);
+  if (format == Format::kCsv) lines.header = header_of(row(sweep, 0, catalogue));
+  if (!o.shard.empty() && !part_file(o.output.file).empty())
+    if (auto error = write_shard_file(
+            o.output.file, shard_file_of(sweep, *shard, share, format, lines, catalogue)))
+      return fail(*error);
+  if (auto error = emit(o.output, lines.text())) return fail(*error);
   part->remove();
-  if (all.refused == 0) return kDone;
-  return fail({ErrorKind::kDoesNotFit,
-               fmt::format("{} of {} combinations make no scenario", all.refused, share.size()),
-               "the column \"error\" says why",
-               {}});
+  return end_of(lines.refused, share.size());
+}
+
+int emit_script(const Options& o, const Sweep& sweep) {
+  if (!o.shard.empty() || !o.output.html.empty())
+    return fail(bad_input("--emit prints a script for all shards: neither --shard nor --html",
+                          "--shards 8 says how many; a page is of --merge"));
+  SweepJob job{{"rigcast", "sweep"}, o.output.file, sweep.space.size(), o.shards, o.jobs};
+  if (job.output.empty()) job.output = "sweep.csv";
+  for (std::string& word : o.flags.words()) job.words.push_back(std::move(word));
+  if (o.output.format == Format::kJson) job.words.insert(job.words.end(), {"--format", "json"});
+  const auto script = job_script(o.emit, job);
+  if (!script) return fail(script.error());
+  if (auto error = emit(OutputOptions{}, *script)) return fail(*error);
+  return kDone;
+}
+
+int sweep_verb(const Options& o, const Catalogue& catalogue) {
+  if (const auto error = check_html(o.output)) return fail(*error);
+  const auto sweep = sweep_of(o);
+  if (!sweep) return fail(sweep.error());
+  if (const auto error = check_values(*sweep, catalogue)) return fail(*error);
+  return o.emit.empty() ? run_sweep(o, *sweep, catalogue) : emit_script(o, *sweep);
+}
+
+std::optional<Error> write_merged_page(const OutputOptions& output, const MergedShards& merged) {
+  if (merged.scenarios > kMaxPageRows) return too_many_for_page(merged.scenarios);
+  const std::string text = fmt::format("{}{}", merged.header, fmt::join(merged.pieces, ""));
+  const auto rows =
+      merged.format == Format::kJson ? Result(rows_of(text)) : rows_of_csv(text, merged.keys);
+  return rows ? write_html(output, page_of(merged.keys, *rows)) : rows.error();
+}
+
+int merge_verb(const Options& o) {
+  if (!o.flags.words().empty() || !o.shard.empty() || !o.emit.empty() || o.restart)
+    return fail(bad_input("--merge takes files of shards, and no flags of a sweep",
+                          "rigcast sweep --merge out.*.csv -o all.csv"));
+  if (const auto error = check_html(o.output, o.merge)) return fail(*error);
+  if (const auto error = check_outputs({o.output.file})) return fail(*error);
+  for (const std::string& file : o.merge)
+    if (is_same_file(file, o.output.file))
+      return fail(bad_input(fmt::format("-o {}: that is one of the shards", file),
+                            "another name: all shards stay as they are"));
+  const auto merged = merge_shards(o.merge);
+  if (!merged) return fail(merged.error());
+  if (!o.output.html.empty())
+    if (auto error = write_merged_page(o.output, *merged)) return fail(*error);
+  const std::string text = fmt::format("{}{}", merged->header, fmt::join(merged->pieces, ""));
+  if (auto error = emit(o.output, text)) return fail(*error);
+  return end_of(merged->refused, merged->scenarios);
 }
 
 }  // namespace
@@ -290,8 +396,23 @@ void add_sweep(CLI::App& app, const OpenCatalogue& open, Run& run) {
   o->flags.add_to(*verb);
   o->output.add_to(*verb);
   add_html(*verb, o->output);
-  verb->add_option("--shard", o->shard, "the I-th of N parts, for several machines")
+  verb->add_option("--shard", o->shard,
+                   "the I-th of N parts, for several machines; auto: the task of the job array of "
+                   "Slurm, Grid Engine or LSF; auto/N also of PBS and GNU parallel")
+      ->check(not_empty())
       ->type_name("I/N")
+      ->group("Sweep");
+  verb->add_option("--merge", o->merge, "the shards' files as the whole sweep")
+      ->type_name("FILE...")
+      ->group("Sweep");
+  verb->add_option("--emit", o->emit,
+                   "slurm, parallel, snakemake or condor: print a job script for all shards")
+      ->check(not_empty())
+      ->type_name("ENGINE")
+      ->group("Sweep");
+  verb->add_option("--shards", o->shards, "how many shards the script has; by size without it")
+      ->check(integer_within(1, 1'000'000))
+      ->type_name("N")
       ->group("Sweep");
   verb->add_option("--jobs", o->jobs, "processes; all cores without it")
       ->check(integer_within(1, 4096))
@@ -304,13 +425,20 @@ void add_sweep(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "--set takes lists and ranges here: KEY=A,B,C or KEY=0..32:4. With -o FILE, what was\n"
       "interrupted goes on where it was: FILE.part holds what is done. Ends with 1 if a "
       "combination\n"
-      "makes no scenario.\n"
+      "makes no scenario. A shard leaves FILE.shard beside FILE, by which --merge checks all.\n"
       "Examples\n"
       "  rigcast sweep --gpu rtx-3060-12gb --model llama-3.1-8b --set placement.gpu_layers=0..33\n"
       "  rigcast sweep my.toml --set model.quant=Q4_K_M,Q6_K --set kv.policy=vram,ram -o out.csv\n"
-      "  rigcast sweep my.toml --set workload.depth=0..32000:1000 --shard 2/8 -o 2.csv");
-  run_with_catalogue(*verb, open, run,
-                     [o](const Catalogue& catalogue) { return sweep_verb(*o, catalogue); });
+      "  rigcast sweep my.toml --set workload.depth=0..32000:1000 --shard 2/8 -o out.2.csv\n"
+      "  rigcast sweep --merge out.{1..8}.csv -o out.csv\n"
+      "  rigcast sweep my.toml --set workload.depth=0..32000:1000 --emit slurm --shards 8");
+  verb->callback([o, open, &run] {
+    run = [o, open] {
+      if (!o->merge.empty()) return merge_verb(*o);
+      const auto catalogue = open();
+      return catalogue ? sweep_verb(*o, *catalogue) : fail(catalogue.error());
+    };
+  });
 }
 
 }  // namespace rigcast::cli

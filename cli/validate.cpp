@@ -315,7 +315,7 @@ Result<Validation> run_suite(const RunsOptions& options, const Catalogue& catalo
 std::string render(const Validation& validation, const std::vector<BarVerdict>& verdicts,
                    const std::vector<std::string>& exceptions, const Options& options,
                    const OutputOptions& output) {
-  const TextStyle style{wants_colour(output), 100};
+  const TextStyle style = screen_style(output);
   switch (output.format) {
     case Format::kText: {
       std::string text =

@@ -5,15 +5,15 @@
 #   scripts/nightly.sh [MINUTES] [PART...]
 #
 # MINUTES of fuzzing (default: 240); the rest takes two to three hours on two cores.
-# PART: fuzzing, bench, sanitizers, hostile, http, grid, capacity, loads, pages; default: all, in this
-# order.
+# PART: fuzzing, bench, sanitizers, hostile, http, grid, sweeps, capacity, loads, pages; default: all,
+# in this order.
 # Goes on when one of them fails, and ends with 1 then.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 minutes=240
 [[ ${1:-} =~ ^[0-9]+$ ]] && minutes=$1 && shift
 parts=("$@")
-[ ${#parts[@]} = 0 ] && parts=(fuzzing bench sanitizers hostile http grid capacity loads pages)
+[ ${#parts[@]} = 0 ] && parts=(fuzzing bench sanitizers hostile http grid sweeps capacity loads pages)
 failed=()
 
 # Runs a command on every core, with the number of the core as its last word.
@@ -55,6 +55,13 @@ grid() { # plans against an exhaustive grid of candidates, in an optimised build
     on_all_cores grid_shard
 }
 
+sweeps() { # 10^5 combinations in eight shards under GNU parallel, Snakemake and Slurm
+  local fetch=()
+  ((EUID != 0)) || fetch=(--fetch)
+  scripts/setup.sh release -DRIGCAST_CUDA=OFF && cmake --build --preset release --target rigcast || return
+  scripts/sweep-engines.sh "${fetch[@]}" --combinations 100000 --shards 8
+}
+
 capacity() { # whether docs/capacity.md is what the program forecasts
   scripts/setup.sh release -DRIGCAST_CUDA=OFF && cmake --build --preset release --target rigcast &&
     XDG_DATA_HOME=build/no-own-data scripts/capacity_accuracy.py --check
@@ -74,7 +81,7 @@ pages() { # of --html, in a browser
 
 for part in "${parts[@]}"; do
   if ! declare -F "$part" > /dev/null || [[ $part == *_* ]]; then
-    echo "nightly.sh: no part named $part: fuzzing, bench, sanitizers, hostile, http, grid, capacity, loads, pages" >&2
+    echo "nightly.sh: no part named $part: fuzzing, bench, sanitizers, hostile, http, grid, sweeps, capacity, loads, pages" >&2
     exit 2
   fi
 done

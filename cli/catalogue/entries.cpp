@@ -346,6 +346,16 @@ std::span<const std::string_view> listings() {
   return kNames;
 }
 
+std::vector<std::string> listed_ids(std::string_view what, const Catalogue& catalogue) {
+  std::vector<std::string> out;
+  for (const Kind& kind : kinds()) {
+    if (what != "all" && kind.what != what) continue;
+    auto ids = kind.folder ? catalogue.ids(kind.folder) : quant_ids(catalogue);
+    std::ranges::move(ids, std::back_inserter(out));
+  }
+  return out;
+}
+
 Result<CatalogueEntry> catalogue_entry(std::string_view what, const std::string& id,
                                        const Catalogue& catalogue) {
   const auto kind = find_kind(what);
@@ -364,8 +374,7 @@ Result<Listing> list_catalogue(std::string_view what, const Catalogue& catalogue
   Listing out{(*kind)->columns, {}};
   if (const auto defaults = default_parts(catalogue); defaults && what == "quants")
     out.columns.back() = defaults->model;  // whose size stands below
-  const auto ids = (*kind)->folder ? catalogue.ids((*kind)->folder) : quant_ids(catalogue);
-  for (const std::string& id : ids) {
+  for (const std::string& id : listed_ids(what, catalogue)) {
     auto entry = catalogue_entry(what, id, catalogue);
     if (!entry) return entry.error();
     out.entries.push_back(*std::move(entry));

@@ -32,6 +32,9 @@ std::span<const std::string_view> listings();
 /// All entries, sorted by id; an unknown `what` is an Error.
 Result<Listing> list_catalogue(std::string_view what, const Catalogue& catalogue);
 
+/// Ids alone, sorted, without reading what they name; of "all" listings, "all". None of another.
+std::vector<std::string> listed_ids(std::string_view what, const Catalogue& catalogue);
+
 /// The entry that has that id.
 Result<CatalogueEntry> catalogue_entry(std::string_view what, const std::string& id,
                                        const Catalogue& catalogue);

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "cli/shared/flag_checks.hpp"
+#include "cli/shared/same_file.hpp"
 #include "core/files/output_file.hpp"
 #include "planner/commands.hpp"
 #include "report/html/page.hpp"
@@ -46,15 +47,6 @@ std::string without_folders(std::string text, const std::string& word) {
 std::string text_for_page(std::string text) {
   for (const std::string& word : command()) text = without_folders(std::move(text), word);
   return text;
-}
-
-bool is_same_file(const std::string& a, const std::string& b) {
-  std::error_code ignored;
-  if (fs::equivalent(a, b, ignored)) return true;
-  const auto whole = [&](const std::string& path) {
-    return fs::weakly_canonical(fs::absolute(path, ignored), ignored);
-  };
-  return whole(a) == whole(b);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace rigcast::cli {
 Answer answer_of(const Report& report) {
   const auto render = [&report](const OutputOptions& output) -> std::string {
     switch (output.format) {
-      case Format::kText: return to_text(report, {wants_colour(output), 100});
+      case Format::kText: return to_text(report, screen_style(output));
       case Format::kJson: return to_json(report);
       case Format::kCsv: return to_csv(report);
     }

@@ -169,7 +169,7 @@ int shown(std::vector<RigLoads>& models, const std::vector<std::string>& notes,
       case Format::kCsv: return planner::to_csv(models);
       case Format::kText: break;
     }
-    return to_text(models, notes, {wants_colour(form), 100});
+    return to_text(models, notes, screen_style(form));
   };
   const std::string title = fmt::format("{} for {}", models.front().model, models.front().load);
   if (auto error = emit(output, Answer{title, render})) return fail(*error);

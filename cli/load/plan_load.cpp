@@ -69,7 +69,7 @@ int plan_for_load(const TomlDocument& document, const Scenario& s,
     if (form.format == Format::kJson) return to_json(s, *plan, price, notes);
     if (form.format == Format::kCsv) return planner::to_csv(*plan, price);
     return to_text(s, *plan, price, !names_rig, planner::watts_of(s.rig), notes,
-                   {wants_colour(form), 100});
+                   screen_style(form));
   };
   const std::string title = fmt::format("{} for {}", s.model.name, rigcast::text(*s.load));
   if (auto error = emit(output, Answer{title, render})) return fail(*error);

@@ -1,6 +1,7 @@
 #include "cli/shared/output.hpp"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -114,9 +115,18 @@ int fail(const Error& error) {
   return kMachineFailed;
 }
 
-bool wants_colour(const OutputOptions& options) {
+int screen_width() {
+  constexpr int kDefault = 100, kMin = 60;
+  winsize size{};
+  const bool is_known =
+      isatty(STDOUT_FILENO) && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return is_known ? std::max<int>(size.ws_col, kMin) : kDefault;
+}
+
+TextStyle screen_style(const OutputOptions& options) {
+  if (!options.file.empty() || !isatty(STDOUT_FILENO)) return {};
   const char* no_colour = std::getenv("NO_COLOR");
-  return options.file.empty() && isatty(STDOUT_FILENO) && !(no_colour && *no_colour);
+  return {!(no_colour && *no_colour), screen_width()};
 }
 
 std::optional<Error> emit(const OutputOptions& options, const std::string& text) {

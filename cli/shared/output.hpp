@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "report/terminal/text_style.hpp"
 
 namespace rigcast::cli {
 
@@ -34,8 +35,12 @@ std::optional<Error> check_outputs(const std::vector<std::string>& files);
 int fail(const Error& error);
 void errors_in_json();
 
-/// Standard output is a terminal and NO_COLOR is not set.
-bool wants_colour(const OutputOptions& options);
+/// Columns of the terminal that standard output is, at least 60; 100 where it is none, or where it
+/// does not say.
+int screen_width();
+/// For a text of `options`: as wide as the terminal, in colour unless NO_COLOR is set; what goes
+/// elsewhere is always the same.
+TextStyle screen_style(const OutputOptions& options);
 
 /// Writes text to the file, as OutputFile does, or to standard output.
 std::optional<Error> emit(const OutputOptions& options, const std::string& text);

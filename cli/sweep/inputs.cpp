@@ -62,11 +62,67 @@ std::string size_and_time(const fs::path& file) {
                      fs::last_write_time(file, ignored).time_since_epoch().count());
 }
 
-std::string parts_of_model(const std::string& path) {
+std::vector<fs::path> parts_of_model(const std::string& path) {
   const auto file = engine::GgufFile::open(path);
-  if (!file) return size_and_time(path);
-  std::string out;
-  for (std::size_t i = 0; i < file->parts().size(); ++i) out += size_and_time(file->part_path(i));
+  if (!file) return {path};
+  std::vector<fs::path> out;
+  for (std::size_t i = 0; i < file->parts().size(); ++i) out.push_back(file->part_path(i));
+  return out;
+}
+
+// What a scenario reads of a model file is at its beginning.
+std::string size_and_begin(const fs::path& file) {
+  constexpr std::size_t kBegin = 1 << 16;
+  std::error_code ignored;
+  std::string begin(kBegin, '\0');
+  std::ifstream in(file, std::ios::binary);
+  in.read(begin.data(), std::streamsize(begin.size()));
+  begin.resize(std::size_t(in.gcount()));
+  return fmt::format("{} {}\n{}", file.filename().string(), fs::file_size(file, ignored), begin);
+}
+
+std::string hash_of(const std::string& text) {
+  return fmt::format("{:016x}", std::hash<std::string>{}(text));
+}
+
+constexpr const char* kProgram = "/proc/self/exe";
+
+struct Inputs {
+  Files files;  // TOML and JSON
+  std::vector<fs::path> models;
+  std::string machine;  // the one on which this runs, if a sweep is of it
+};
+
+void add_catalogue(const Catalogue& catalogue, Files& files) {
+  for (const fs::path& root : {catalogue.root(), catalogue.own_root()})
+    for (const char* part : {"hwprofiles", "models", "runtimes", "loads"})
+      if (!root.empty()) add_toml_files<fs::recursive_directory_iterator>(root / part, files);
+}
+
+Inputs inputs_of(const Catalogue& catalogue, const TomlDocument& base,
+                 std::span<const SweptKey> keys) {
+  Inputs out;
+  add_catalogue(catalogue, out.files);
+  for (const auto& [table, key] : {std::pair{"rig", "gpu"}, {"rig", "cpu"}, {"rig", "ssd"}})
+    for (const std::string& part : values_of(table, key, base, keys))
+      add_part_file(part, out.files);
+  for (const std::string& model : values_of("model", "name", base, keys)) {
+    add_part_file(model, out.files);
+    out.files.insert({fs::path(model), fs::path(model) / "config.json"});
+  }
+  for (const std::string& rig : values_of("rig", "name", base, keys))
+    if (const auto file = catalogue.rig_file(rig))
+      out.files.insert({*file, measured_file(*file)});
+    else if (const auto here = catalogue.this_machine(); here && rig == kThisMachine)
+      out.machine = *here;
+  for (const std::string& runtime : values_of("runtime", "name", base, keys))
+    if (const auto file = catalogue.runtime_file(runtime)) {
+      const fs::path folder = fs::absolute(*file).parent_path();  // of those that it builds on too
+      add_toml_files<fs::directory_iterator>(folder, out.files);
+      add_toml_files<fs::directory_iterator>(folder / "fitted", out.files);
+    }
+  for (const std::string& model : values_of("model", "file", base, keys))
+    for (fs::path& part : parts_of_model(model)) out.models.push_back(std::move(part));
   return out;
 }
 
@@ -74,35 +130,24 @@ std::string parts_of_model(const std::string& path) {
 
 std::string inputs_id(const Catalogue& catalogue, const TomlDocument& base,
                       std::span<const SweptKey> keys) {
-  Files files;
-  for (const char* part : {"hwprofiles", "models", "runtimes", "loads"})
-    add_toml_files<fs::recursive_directory_iterator>(catalogue.root() / part, files);
-  for (const char* part : {"hwprofiles", "models", "runtimes", "loads"})
-    if (!catalogue.own_root().empty())
-      add_toml_files<fs::recursive_directory_iterator>(catalogue.own_root() / part, files);
-  for (const auto& [table, key] : {std::pair{"rig", "gpu"}, {"rig", "cpu"}, {"rig", "ssd"}})
-    for (const std::string& part : values_of(table, key, base, keys)) add_part_file(part, files);
-  for (const std::string& model : values_of("model", "name", base, keys)) {
-    add_part_file(model, files);
-    files.insert({fs::path(model), fs::path(model) / "config.json"});
-  }
-  std::string machine;  // the one on which this runs, if a sweep is of it
-  for (const std::string& rig : values_of("rig", "name", base, keys))
-    if (const auto file = catalogue.rig_file(rig))
-      files.insert({*file, measured_file(*file)});
-    else if (const auto here = catalogue.this_machine(); here && rig == kThisMachine)
-      machine = *here;
-  for (const std::string& runtime : values_of("runtime", "name", base, keys))
-    if (const auto file = catalogue.runtime_file(runtime)) {
-      const fs::path folder = fs::absolute(*file).parent_path();  // of those that it builds on too
-      add_toml_files<fs::directory_iterator>(folder, files);
-      add_toml_files<fs::directory_iterator>(folder / "fitted", files);
-    }
-  std::string all = size_and_time("/proc/self/exe") + machine;
-  for (const fs::path& file : files) all += file.string() + "\n" + content(file);
-  for (const std::string& model : values_of("model", "file", base, keys))
-    all += parts_of_model(model);
-  return fmt::format("{:016x}", std::hash<std::string>{}(all));
+  const Inputs inputs = inputs_of(catalogue, base, keys);
+  std::string all = size_and_time(kProgram) + inputs.machine;
+  for (const fs::path& file : inputs.files) all += file.string() + "\n" + content(file);
+  for (const fs::path& model : inputs.models) all += size_and_time(model);
+  return hash_of(all);
+}
+
+SharedInputs shared_inputs(const Catalogue& catalogue, const TomlDocument& base,
+                           std::span<const SweptKey> keys) {
+  const Inputs inputs = inputs_of(catalogue, base, keys);
+  std::set<std::string> files;  // folders differ from machine to machine, and so would the order
+  for (const fs::path& file : inputs.files)
+    if (std::string text = content(file); !text.empty())
+      files.insert(file.filename().string() + "\n" + text);
+  std::string all = inputs.machine;
+  for (const std::string& file : files) all += file;
+  for (const fs::path& model : inputs.models) all += size_and_begin(model);
+  return {hash_of(content(kProgram)), hash_of(all)};
 }
 
 }  // namespace rigcast::cli

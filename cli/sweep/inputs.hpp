@@ -16,4 +16,12 @@ namespace rigcast::cli {
 std::string inputs_id(const Catalogue& catalogue, const TomlDocument& base,
                       std::span<const SweptKey> keys);
 
+/// The same for processes and machines that share the work: copies of files count as the same, by
+/// their names and what they say; of model files, their sizes and how they begin.
+struct SharedInputs {
+  std::string program, files;
+};
+SharedInputs shared_inputs(const Catalogue& catalogue, const TomlDocument& base,
+                           std::span<const SweptKey> keys);
+
 }  // namespace rigcast::cli

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "core/text/csv.hpp"
 #include "core/text/csv_quote.hpp"
 #include "core/text/unit_text.hpp"
 
@@ -56,12 +57,30 @@ std::vector<SweepRow> rows_of(const std::string& lines) {
   return out;
 }
 
-std::string sweep_json(const std::vector<SweptKey>& keys, const std::vector<SweepRow>& rows) {
+Result<std::vector<SweepRow>> rows_of_csv(const std::string& csv,
+                                          const std::vector<std::string>& keys) {
+  const auto table = parse_csv(csv, "the sweep");
+  if (!table) return table.error();
+  std::vector<SweepRow> out;
+  for (std::size_t i = 1; i < table->size(); ++i) {
+    SweepRow& row = out.emplace_back();
+    for (std::size_t k = 0; k < (*table)[i].size() && k < table->front().size(); ++k) {
+      const std::string &name = table->front()[k].text, &text = (*table)[i][k].text;
+      const bool is_text = name == "error" || std::ranges::find(keys, name) != keys.end();
+      row[name] = is_text ? Json(text) : text.empty() ? Json() : Json::parse(text, nullptr, false);
+      if (row[name].is_discarded())
+        return bad_input(fmt::format("\"{}\" is no {} of a sweep", text, name));
+    }
+  }
+  return out;
+}
+
+std::string sweep_json(const std::vector<std::string>& keys, const std::vector<SweepRow>& rows) {
   Json out = {{"schema", "rigcast.sweep/1"},
               {"keys", Json::array()},
               {"columns", Json::array()},
               {"rows", Json::array()}};
-  for (const SweptKey& key : keys) out["keys"].push_back(key.key);
+  for (const std::string& key : keys) out["keys"].push_back(key);
   if (!rows.empty())
     for (const auto& [key, value] : rows.front().items()) out["columns"].push_back(key);
   for (Json row : rows) {

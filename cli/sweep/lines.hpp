@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/shared/output.hpp"
-#include "cli/sweep/space.hpp"
+#include "core/base/error.hpp"
 
 namespace rigcast::cli {
 
@@ -19,8 +19,11 @@ std::string header_of(const SweepRow& row);
 
 /// The rows of lines that are dumped objects.
 std::vector<SweepRow> rows_of(const std::string& lines);
+/// The rows of CSV that line_of() and header_of() have written. Errors: other CSV.
+Result<std::vector<SweepRow>> rows_of_csv(const std::string& csv,
+                                          const std::vector<std::string>& keys);
 /// "rigcast.sweep/1" of docs/report.md, for a page.
-std::string sweep_json(const std::vector<SweptKey>& keys, const std::vector<SweepRow>& rows);
+std::string sweep_json(const std::vector<std::string>& keys, const std::vector<SweepRow>& rows);
 /// The first rows as CSV, and how many more there are.
 std::string sweep_text(const std::vector<SweepRow>& rows);
 

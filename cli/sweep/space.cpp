@@ -117,15 +117,4 @@ std::int64_t SweepSpace::index_with(std::size_t key, std::int64_t value, std::in
   return (i / inner * count + value) * inner + i % inner;
 }
 
-Result<Shard> parse_shard(const std::string& text) {
-  const std::size_t slash = text.find('/');
-  const std::string_view whole = text;
-  const auto index = slash == std::string::npos ? std::nullopt : number(whole.substr(0, slash));
-  const auto count = slash == std::string::npos ? std::nullopt : number(whole.substr(slash + 1));
-  if (!index || !count || *count < 1 || *count > 1'000'000 || *index < 1 || *index > *count)
-    return bad_input(fmt::format("--shard {}: expected I/N with I from 1 to N", text),
-                     "for example --shard 2/8");
-  return Shard{int(*index), int(*count)};
-}
-
 }  // namespace rigcast::cli

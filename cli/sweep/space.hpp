@@ -39,10 +39,4 @@ class SweepSpace {
   std::int64_t size_ = 1;
 };
 
-/// "2/8": the second of eight shards, counted from 1.
-struct Shard {
-  int index = 1, count = 1;
-};
-Result<Shard> parse_shard(const std::string& text);
-
 }  // namespace rigcast::cli

@@ -40,7 +40,7 @@ TEST_CASE("help VERB is VERB --help", "[cli]") {
   const Outcome o = run({"help", "plan"});
   CHECK(o.exit == 0);
   CHECK(o.out == run({"plan", "--help"}).out);
-  check_refused({"help", "paln"}, {"no verb named \"paln\"", "did you mean plan?"});
+  check_refused({"help", "paln"}, {"no verb named \"paln\"", "did you mean plan"});
 }
 
 TEST_CASE("The context is -c, too, as in llama.cpp", "[cli]") {

@@ -225,6 +225,6 @@ TEST_CASE("A sweep that makes no sense is refused", "[cli][sweep]") {
   CHECK(sweep({"--set", "a.b=1,2", "--set", "a.b=3,4"}).exit == 2);
   CHECK(contains(sweep({"--set", "kv.policy=vram,ram", "--set", "kv.policy=ram"}).error,
                  "kv.policy: given twice"));
-  for (const char* shard : {"0/2", "3/2", "1", "a/b", "1/0"})
+  for (const char* shard : {"0/2", "3/2", "1", "a/b", "1/0", "auto/0", "auto/x", "autos"})
     CHECK(sweep({"--set", "workload.depth=0,1", "--shard", shard}).exit == 2);
 }
