@@ -19,6 +19,7 @@
 #include "core/files/interrupt.hpp"
 #include "core/scenario/scenario.hpp"
 #include "http/listener.hpp"
+#include "sim/prepare.hpp"
 
 extern char** environ;
 
@@ -80,6 +81,7 @@ void warm_up(const Catalogue& catalogue) {
   usual.set("rig.gpu", toml_text("rtx-3060-12gb"), "ui");
   usual.set("model.name", toml_text("llama-3.1-8b"), "ui");
   static_cast<void>(make_scenario(usual, catalogue));
+  sim::prepare();
 }
 
 Result<Workers> start_workers(const Catalogue& catalogue) {

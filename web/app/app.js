@@ -66,10 +66,16 @@ function addApply() {
 function showError(error) {
   const again = el("button", { type: "button" }, "Try again");
   again.onclick = () => answerNow();
-  const words = el("div", {}, el("h2", {}, error.message), error.hint && el("p", {}, error.hint));
-  const box = el("div", { class: "card error", role: "alert" }, words, again);
   const answer = part("answer");
   answer.querySelector(".error, .bones")?.remove();
+  const heading = answer.querySelector("h1") ? "h2" : "h1";
+  const words = el(
+    "div",
+    {},
+    el(heading, {}, error.message),
+    error.hint && el("p", {}, error.hint),
+  );
+  const box = el("div", { class: "card error", role: "alert" }, words, again);
   for (const node of answer.children) node.classList.add("old");
   answer.prepend(box);
 }

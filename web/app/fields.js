@@ -28,8 +28,9 @@ function selectField(key, label, options, change) {
 }
 
 /** @param {string} key @param {string} label @param {number[]} steps
+    @param {number} usualStep what it is without a value
     @param {(value: number) => string} say @param {Change} change @returns {Field} */
-function sliderField(key, label, steps, say, change) {
+function sliderField(key, label, steps, usualStep, say, change) {
   const told = el("output");
   const last = steps.length - 1;
   const slider = el("input", { type: "range", name: key, min: 0, max: last, step: 1 });
@@ -43,10 +44,11 @@ function sliderField(key, label, steps, say, change) {
     change(key, String(steps[+slider.value]));
   };
   const show = (/** @type {string} */ value) => {
-    const next = steps.findIndex((step) => step >= +value);
+    const shown = +value || usualStep;
+    const next = steps.findIndex((step) => step >= shown);
     const at = next < 0 ? last : next;
     slider.value = String(at);
-    tell(+value, at);
+    tell(shown, at);
   };
   return { key, node: labelled(label, slider, told), show };
 }

@@ -44,7 +44,7 @@ function modelGroup(c, screen, change) {
         change,
       ),
       selectField("model.quant", "Quant", [usual(open), ...mixes], change),
-      sliderField("workload.context", "Context", contexts, tokens, change),
+      sliderField("workload.context", "Context", contexts, 8192, tokens, change),
       choiceField("kv.type", "KV cache", caches, change),
     ],
   };

@@ -98,7 +98,7 @@ TEST_CASE("A question that gets no answer gets the command's own words", "[ui]")
   error_of(R"({"scenario": {}, "output": "x"})", 400);
   error_of(R"({"scenario": {}, "positions": []})", 400);
   error_of(R"({"scenario": {}, "advice": 1})", 400);
-  error_of(R"({"scenario": {"rig": {"gpu": "a\u0000b"}}})", 400);
+  error_of(R"({"scenario": {"rig": {"gpu": "a\u0000b"}, "model": {"name": "llama-3.1-8b"}}})", 422);
   error_of(std::string(17, '[') + std::string(17, ']'), 400);
   error_of(R"({"scenario": {"rig": {"colour": "red"}, "model": {"name": "llama-3.1-8b"}}})", 422);
   // The next question is answered all the same.

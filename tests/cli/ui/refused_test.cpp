@@ -94,7 +94,8 @@ TEST_CASE("Other pages get nothing", "[ui]") {
   CHECK(asks("Host: localhost:" + port + "\r\n") == 200);
   for (const std::string& host :
        {std::string("127.0.0.1"), "127.0.0.1.evil.com:" + port, "evil.com:" + port,
-        "127.0.0.1:" + port + ".evil.com", "localhost", "127.0.0.1:1", std::string()}) {
+        "127.0.0.1:" + port + ".evil.com", std::string("localhost"), std::string("127.0.0.1:1"),
+        std::string()}) {
     INFO(host);
     CHECK(asks("Host: " + host + "\r\n") == 421);
   }
