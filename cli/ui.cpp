@@ -14,6 +14,7 @@
 
 #include "cli/shared/flag_checks.hpp"
 #include "cli/shared/output.hpp"
+#include "cli/ui/page_address.hpp"
 #include "cli/ui/ui_service.hpp"
 #include "cli/verbs.hpp"
 #include "core/files/interrupt.hpp"
@@ -32,6 +33,27 @@ struct Options {
   std::uint16_t port = 8765;
   int jobs = 0;  // 0: as many as there are cores
   bool open = false;
+  Asked asked{};
+};
+
+// The first question; the page has more.
+struct AskedFlag {
+  const char* flag;
+  const char* key;
+  const char* type;
+  const char* help;
+};
+constexpr AskedFlag kAskedFlags[] = {
+    {"--model", "model.name", "MODEL", "a model of the catalogue"},
+    {"--quant", "model.quant", "MIX", "quant mix"},
+    {"-c,--context", "workload.context", "N", "tokens that memory is planned for"},
+    {"--kv-type", "kv.type", "TYPE", "f16, q8_0 or q4_0"},
+    {"--rig", "rig.name", "RIG", "a rig of the catalogue; this: the machine on which it runs"},
+    {"--gpu", "rig.gpu", "G[,G2]", "GPUs of the catalogue"},
+    {"--cpu", "rig.cpu", "CPU", "a CPU of the catalogue"},
+    {"--ram", "rig.ram", "KIT", "channels x speed : size, 2xddr5-6000:64GiB"},
+    {"--ssd", "rig.ssd", "SSD", "an SSD of the catalogue"},
+    {"--runtime", "runtime.name", "NAME", "the runtime that is forecast"},
 };
 
 HttpLimits limits_of_page() {
@@ -77,6 +99,10 @@ void warm_up(const Catalogue& catalogue) {
   each("models", [&](const std::string& id) { return catalogue.model(id); });
   each("runtimes",
        [&](const std::string& id) { return catalogue.runtime(catalogue.file_of("runtimes", id)); });
+  // Names that are no ids are looked up among all names and aliases.
+  static_cast<void>(catalogue.gpu("-"));
+  static_cast<void>(catalogue.cpu("-"));
+  static_cast<void>(catalogue.model("-"));
   TomlDocument usual("a usual question");
   usual.set("rig.gpu", toml_text("rtx-3060-12gb"), "ui");
   usual.set("model.name", toml_text("llama-3.1-8b"), "ui");
@@ -116,7 +142,8 @@ int ui_verb(const Options& options, const Catalogue& catalogue) {
   auto listener = HttpListener::start(kHost, options.port, limits_of_page(), service);
   if (!listener) return fail(listener.error());
   service.set_port((*listener)->port());
-  const std::string url = fmt::format("http://{}:{}/", kHost, (*listener)->port());
+  const std::string url =
+      fmt::format("http://{}:{}/{}", kHost, (*listener)->port(), fragment_of(options.asked));
   fmt::print("{}\n", url);
   std::fflush(stdout);
   if (options.open) open_browser(url);
@@ -130,6 +157,16 @@ int ui_verb(const Options& options, const Catalogue& catalogue) {
 void add_ui(CLI::App& app, const OpenCatalogue& open, Run& run) {
   CLI::App* verb = app.add_subcommand("ui", "Ask in a browser: a page that this program serves");
   auto options = std::make_shared<Options>();
+  for (const AskedFlag& asked : kAskedFlags)
+    verb->add_option_function<std::string>(
+            asked.flag,
+            [options, key = asked.key](const std::string& value) {
+              options->asked.emplace_back(key, value);
+            },
+            asked.help)
+        ->check(not_empty())
+        ->type_name(asked.type)
+        ->group("The first question");
   verb->add_option("--port", options->port, "0: any that is free")
       ->check(integer_within(0, 65535))
       ->type_name("N")
@@ -144,6 +181,7 @@ void add_ui(CLI::App& app, const OpenCatalogue& open, Run& run) {
       "simulate, plan, compare and capacity answer, and loads nothing from anywhere else.\n"
       "Examples\n"
       "  rigcast ui --open\n"
+      "  rigcast ui --open --rig this --model qwen3-8b --context 16384\n"
       "From another machine: ssh -L 8765:127.0.0.1:8765 THIS-MACHINE, and open the same address "
       "there.");
   run_with_catalogue(*verb, open, run, [options](const Catalogue& catalogue) {

@@ -43,7 +43,6 @@ HttpReply error_reply(int status, std::string_view kind, const Error& error) {
                        {"line", nullptr},
                        {"column", nullptr}}}};
   std::string more = guarded("no-store");
-  if (status == 405) more += "Allow: GET, POST\r\n";
   if (status == 503) more += "Retry-After: 1\r\n";
   return {status, kJson, body.dump(2, ' ', false, Json::error_handler_t::replace) + "\n", more};
 }
@@ -107,8 +106,11 @@ std::optional<HttpReply> UiService::refuse(const HttpHead& head) {
   const bool takes_body = takes_question(path);
   if (!takes_body && !is_question(path) && path != "/api/health" && !file_at(path))
     return refused(404, "nothing is served here");
-  if (head.method != (takes_body ? "POST" : "GET"))
-    return refused(405, fmt::format("{} is served here", takes_body ? "POST" : "GET"));
+  if (const char* takes = takes_body ? "POST" : "GET"; head.method != takes) {
+    HttpReply error = refused(405, fmt::format("{} is served here", takes));
+    error.more += fmt::format("Allow: {}\r\n", takes);
+    return error;
+  }
   const std::string_view type = head.first("Content-Type");
   if (takes_body && type.substr(0, type.find(';')) != kJson)
     return refused(415, "the body is JSON: Content-Type: application/json");

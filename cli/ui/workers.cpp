@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -26,6 +27,7 @@ namespace {
 
 constexpr rlim_t kMaxMemory = 1 << 30;  // bytes of address space
 constexpr rlim_t kMaxCpu_s = 120;
+constexpr std::chrono::milliseconds kRetryFork{100};
 
 // Ends of a pair of sockets, of which others that are started later get none.
 std::optional<std::pair<int, int>> socket_pair() {
@@ -150,17 +152,39 @@ void end_with(int socket) {
   ::_exit(0);
 }
 
-// The process from which workers are forked. It ends with the server's.
+// What the newest worker says to the process that forked it.
+constexpr char kHasQuestion = 'q', kServerEnded = 'e';
+
+[[noreturn]] void await_question(const WorkerTask& task, int control, int to_parent) {
+  const auto socket = receive_descriptor(control);
+  const char said = socket ? kHasQuestion : kServerEnded;
+  write_all(to_parent, std::as_bytes(std::span(&said, 1)));
+  ::close(to_parent);
+  ::close(control);
+  if (!socket) ::_exit(0);
+  work(task, *socket);
+}
+
+// The process from which workers are forked, each before its question comes. It ends with the
+// server's.
 [[noreturn]] void fork_workers(const WorkerTask& task, int control) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) std::signal(signal, SIG_IGN);
   ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   task.prepare();
-  while (const auto socket = receive_descriptor(control)) {
-    if (::fork() == 0) {
-      ::close(control);
-      work(task, *socket);
+  for (char said = kHasQuestion; said != kServerEnded;) {
+    const auto ends = socket_pair();
+    const pid_t worker = ends ? ::fork() : -1;
+    if (worker < 0) {  // there are too many processes: the server's questions wait
+      std::this_thread::sleep_for(kRetryFork);
+      continue;
     }
-    ::close(*socket);  // without a process, the server sees its end
+    if (worker == 0) {
+      ::close(ends->first);
+      await_question(task, control, ends->second);
+    }
+    ::close(ends->second);
+    if (!read_whole(ends->first, &said, 1)) said = kHasQuestion;  // it was killed: the next one
+    ::close(ends->first);
   }
   ::_exit(0);
 }

@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 export const rtx = "model.name=llama-3.1-8b&rig.gpu=rtx-3060-12gb&workload.context=8192";
 export const states = {
   forecast: `forecast?${rtx}&model.quant=Q6_K`,
-  misfit: `forecast?model.name=llama-3.3-70b&model.quant=F16&rig.gpu=rtx-3060-12gb`,
+  misfit: `forecast?${rtx}&model.quant=F16&placement.gpu_layers=33`,
   error: `forecast?model.name=llama-3.1-8b&rig.gpu=rtx-4900`,
   plan: `plan?${rtx}`,
   compare: "compare?model.name=llama-3.1-8b&gpus=rtx-3060-12gb,rtx-3090&budget=900",

@@ -151,12 +151,12 @@ function asksFor(screen, asked) {
   });
 }
 
-/** A value of a scenario, as JSON has it. @param {string} key @param {string} value */
+/** A value of a scenario, as JSON has it: numbers are numbers, but for those that name something.
+    @param {string} key @param {string} value */
 function scenarioValue(key, value) {
   if (key === "rig.gpu") return value.split(",");
-  return /^(workload|placement|load\.users|load\.rate)/.test(key) && /^\d+(\.\d+)?$/.test(value)
-    ? +value
-    : value;
+  const names = /\.(name|cpu|ram|ssd|pcie|quant|preset|slo|type)$/;
+  return /^\d+(\.\d+)?$/.test(value) && !names.test(key) ? +value : value;
 }
 
 /** The body of the question. @param {ScreenName} screen @param {Asked} asked */

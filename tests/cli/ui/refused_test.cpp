@@ -131,6 +131,14 @@ TEST_CASE("Other pages get nothing", "[ui]") {
   }
 }
 
+TEST_CASE("The first question stands in the address", "[ui]") {
+  const UiProgram ui({"--model", "Llama 3.1 8B&x=1", "--gpu", "rtx-3090", "-c", "4096"});
+  CHECK(contains(ui.address(), "/#forecast?"));
+  CHECK(contains(ui.address(), "model.name=Llama%203.1%208B%26x%3D1"));
+  CHECK(contains(ui.address(), "rig.gpu=rtx-3090"));
+  CHECK(contains(ui.address(), "workload.context=4096"));
+}
+
 TEST_CASE("The page's files have their types, and are asked for once", "[ui]") {
   const UiProgram ui;
   const HttpResponse page = ui.get("/");

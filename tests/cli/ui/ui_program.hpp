@@ -45,7 +45,7 @@ class UiProgram {
     for (char c = 0; ::read(ends[0], &c, 1) == 1 && c != '\n';) line += c;
     ::close(ends[0]);
     address_ = line;
-    const auto colon = line.rfind(':');
+    const auto colon = line.find(':', sizeof "http://" - 1);
     port_ =
         colon == line.npos ? std::uint16_t(0) : std::uint16_t(std::stoi(line.substr(colon + 1)));
   }
