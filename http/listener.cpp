@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -26,6 +28,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kRetryAccept{100};
 constexpr milliseconds kStopTime{1000};
+constexpr milliseconds kLinger{500};  // for a client to read that there is no room
+constexpr int kMaxFarewells = 256;    // of such clients at a time
 
 Result<net::ip::address> address_of(const std::string& host) {
   ErrorCode ec;
@@ -34,6 +38,49 @@ Result<net::ip::address> address_of(const std::string& host) {
   return bad_input(fmt::format("--host: \"{}\" is no address", host),
                    "127.0.0.1: this machine alone; 0.0.0.0: all that reach it");
 }
+
+// A connection for which there is no room: what it sends is read, or it might end before its client
+// has read why.
+class Farewell : public std::enable_shared_from_this<Farewell> {
+ public:
+  Farewell(net::io_context& io, tcp::socket socket, int& open)
+      : socket_(std::move(socket)), timer_(io), open_(open) {
+    ++open_;
+  }
+  ~Farewell() { --open_; }
+  Farewell(const Farewell&) = delete;
+  Farewell& operator=(const Farewell&) = delete;
+
+  void say(std::string text) {
+    text_ = std::move(text);
+    timer_.expires_after(kLinger);
+    timer_.async_wait([self = shared_from_this()](ErrorCode) {
+      ErrorCode ignored;
+      self->socket_.close(ignored);
+    });
+    net::async_write(socket_, net::buffer(text_),
+                     [self = shared_from_this()](ErrorCode ec, std::size_t) {
+                       ErrorCode ignored;
+                       self->socket_.shutdown(tcp::socket::shutdown_send, ignored);
+                       ec ? self->end() : self->drain();
+                     });
+  }
+
+ private:
+  void drain() {
+    socket_.async_read_some(net::buffer(sent_),
+                            [self = shared_from_this()](ErrorCode ec, std::size_t) {
+                              ec ? self->end() : self->drain();
+                            });
+  }
+  void end() { timer_.cancel(); }
+
+  tcp::socket socket_;
+  net::steady_timer timer_;
+  int& open_;
+  std::string text_;
+  std::array<char, 4096> sent_;
+};
 
 }  // namespace
 
@@ -55,6 +102,7 @@ struct HttpListener::State : HttpLoop, std::enable_shared_from_this<HttpListener
   void begin_to_stop();
   void note_end();
 
+  int farewells = 0;
   net::io_context io{1};
   std::shared_ptr<HttpSessions> sessions;
   std::uint16_t port = 0;
@@ -115,8 +163,8 @@ void HttpListener::State::take(tcp::socket socket) {
   ++sessions->counts.responses[full.status];
   const std::string text =
       response_text({full.status, full.content_type, false, full.more}, full.body);
-  socket.non_blocking(true, ignored);
-  socket.write_some(net::buffer(text), ignored);
+  if (farewells < kMaxFarewells)
+    std::make_shared<Farewell>(io, std::move(socket), farewells)->say(text);
 }
 
 void HttpListener::State::run() {
