@@ -114,8 +114,15 @@ async function answerNow() {
   showBones();
   const begun = performance.now();
   const body = questionOf(page.screen, page.asked);
-  const wants = page.screen === "compare" && !page.asked.gpus && !page.asked["rig.name"];
-  if (wants) return showError(failure("Nothing to compare", "Add GPUs, or choose a machine."));
+  const wants =
+    page.screen === "compare" && !["gpus", "rigs", "rig.name", "budget"].some((k) => page.asked[k]);
+  if (wants)
+    return showError(
+      failure(
+        "Nothing to compare",
+        "Add GPUs or machines, choose one that may get a new part, or state a budget.",
+      ),
+    );
   if (!(await answerOnce(body, mine))) return;
   part("took").textContent = `answered in ${Math.round(performance.now() - begun)} ms`;
   const more = page.screen === "forecast" || page.screen === "users";

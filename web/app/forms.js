@@ -110,6 +110,12 @@ function wishGroups(c, screen, change) {
         title: "What to compare",
         fields: [
           severalField("gpus", "GPUs", optionsOf(c.gpus, gpuWords), change),
+          severalField(
+            "rigs",
+            "Machines",
+            optionsOf(c.rigs, (r) => r.name),
+            change,
+          ),
           numberField("budget", "Budget", "USD", change),
         ],
       },
@@ -141,13 +147,13 @@ function groupsOf(c, screen, change) {
 /** The keys that a screen's question has. @param {ScreenName} screen @param {Asked} asked */
 function asksFor(screen, asked) {
   /** @type {Record<string, RegExp>} */
-  const wishes = { plan: /^(objective|min_tps|max_ttft)$/, compare: /^(gpus|budget)$/ };
+  const wishes = { plan: /^(objective|min_tps|max_ttft)$/, compare: /^(gpus|rigs|budget)$/ };
   const wish = wishes[screen] || /^$/;
   return Object.entries(asked).filter(([key, value]) => {
     if (value === "") return false;
     if (!key.includes(".")) return wish.test(key);
     if (key.startsWith("load.")) return screen === "users";
-    return !(key === "rig.gpu" && screen === "compare" && asked.gpus);
+    return !(key === "rig.gpu" && screen === "compare" && (asked.gpus || asked.rigs));
   });
 }
 
@@ -169,7 +175,7 @@ function questionOf(screen, asked) {
       const keys = (body.scenario[table] ||= {});
       if (key === "kv.type") keys.type_k = keys.type_v = value;
       else keys[name] = scenarioValue(key, value);
-    } else if (key === "gpus") body.gpus = value.split(",");
+    } else if (key === "gpus" || key === "rigs") body[key] = value.split(",");
     else if (key === "max_ttft") body.max_ttft = `${value}s`;
     else if (key === "objective") body.objective = value;
     else body[key] = +value;
@@ -197,6 +203,7 @@ const flagsOf = {
   min_tps: "--min-tps",
   max_ttft: "--max-ttft",
   gpus: "--gpus",
+  rigs: "--rigs",
   budget: "--budget",
 };
 
