@@ -98,6 +98,7 @@ int parse_and_run(int argc, char** argv) {
   cli::add_sweep(app, open, run);
   cli::add_run(app, open, run);
   cli::add_serve(app, open, run);
+  cli::add_ui(app, open, run);
   cli::add_validate(app, open, run);
   cli::add_inspect(app, open, run);
   cli::add_calibrate(app, open, run);

@@ -34,6 +34,7 @@ void add_probe(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_synth(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_tokenize(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_list(CLI::App& app, const OpenCatalogue& open, Run& run);
+void add_ui(CLI::App& app, const OpenCatalogue& open, Run& run);
 void add_show(CLI::App& app, const OpenCatalogue& open, Run& run);
 
 }  // namespace rigcast::cli

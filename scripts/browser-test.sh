@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks web/ and the pages that --html writes: types, layout, the vendored d3, and pages in
-# a browser.
+# Checks web/, the pages that --html writes and that of `rigcast ui`: types, layout, the vendored d3,
+# and pages in a browser.
 #   scripts/browser-test.sh [--short] [PROGRAM]     PROGRAM: default build/release/rigcast
 # --short: a page of each kind, each in one of light and dark, screen and phone (a minute).
 # Needs Node.js; scripts/setup-browser.sh installs the rest. Not a part of ctest.
@@ -8,18 +8,18 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 short=0
 [ "${1:-}" = --short ] && short=1 && shift
-program=${1:-build/release/rigcast}
+program=$(realpath "${1:-build/release/rigcast}")
 [ -x "$program" ] || { echo "no program $program: build it, or name another" >&2; exit 3; }
 scripts/setup-browser.sh
 
 tests/web/node_modules/.bin/tsc -p web
 tests/web/node_modules/.bin/prettier --print-width 100 --log-level warn --check \
-  "web/*.{js,ts}" "web/{charts,panels,views}/*.js" "tests/web/*.mjs"
+  "web/*.{js,ts}" "web/{app,charts,panels,views}/*.js" "tests/web/*.mjs"
 scripts/vendor-d3.sh --check
 names=()
 ((short)) && names=(capacity compare hostile misfit plan simulate sweep sweep-map validate)
 pages=$(mktemp -d)
 trap 'rm -rf "$pages"' EXIT
 nice scripts/pages.sh "$program" "$pages" "${names[@]}"
-SHORT=$short PAGES=$pages nice node --test --test-concurrency=1 --test-reporter="${REPORTER:-dot}" \
+SHORT=$short PAGES=$pages PROGRAM=$program nice node --test --test-concurrency=1 --test-reporter="${REPORTER:-dot}" \
   tests/web/*.test.mjs

@@ -5,15 +5,15 @@
 #   scripts/nightly.sh [MINUTES] [PART...]
 #
 # MINUTES of fuzzing (default: 240); the rest takes two to three hours on two cores.
-# PART: fuzzing, bench, sanitizers, hostile, http, grid, sweeps, capacity, loads, pages; default: all,
-# in this order.
+# PART: fuzzing, bench, sanitizers, hostile, http, ui, grid, sweeps, capacity, loads, pages; default:
+# all, in this order.
 # Goes on when one of them fails, and ends with 1 then.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 minutes=240
 [[ ${1:-} =~ ^[0-9]+$ ]] && minutes=$1 && shift
 parts=("$@")
-[ ${#parts[@]} = 0 ] && parts=(fuzzing bench sanitizers hostile http grid sweeps capacity loads pages)
+[ ${#parts[@]} = 0 ] && parts=(fuzzing bench sanitizers hostile http ui grid sweeps capacity loads pages)
 failed=()
 
 # Runs a command on every core, with the number of the core as its last word.
@@ -42,6 +42,10 @@ hostile() { # command lines, with the program under sanitizers
 
 http() { # a million mutated requests to a server under sanitizers, and slow clients
   RIGCAST_HTTP_FUZZ=1000000 RIGCAST_HTTP_FUZZ_SEED=$(date +%j) build/asan/tests/test_engine "[serve]"
+}
+
+ui() { # a million mutated requests to the local page's server under sanitizers
+  RIGCAST_UI_FUZZ=1000000 RIGCAST_UI_FUZZ_SEED=$(date +%j) build/asan/tests/test_cli "[ui]"
 }
 
 grid_shard() { # CORE
@@ -81,7 +85,7 @@ pages() { # of --html, in a browser
 
 for part in "${parts[@]}"; do
   if ! declare -F "$part" > /dev/null || [[ $part == *_* ]]; then
-    echo "nightly.sh: no part named $part: fuzzing, bench, sanitizers, hostile, http, grid, sweeps, capacity, loads, pages" >&2
+    echo "nightly.sh: no part named $part: fuzzing, bench, sanitizers, hostile, http, ui, grid, sweeps, capacity, loads, pages" >&2
     exit 2
   fi
 done

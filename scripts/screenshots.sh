@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Pictures of pages, for documents and to look at.
 #   scripts/screenshots.sh PROGRAM FOLDER [NAME:WIDTH:THEME[:HEIGHT]...]
-# NAME: of scripts/pages.sh; HEIGHT: of what is shown, default: all. Default: those of docs/pages.md.
+# NAME: of scripts/pages.sh, or ui-STATE of tests/web/ui.mjs; HEIGHT: of what is shown, default: all.
+# Default: those of docs/pages.md and docs/ui.md.
 set -euo pipefail
 program=$(realpath "$1")
 mkdir -p "$2"
@@ -10,9 +11,9 @@ shift 2
 cd "$(dirname "$0")/.."
 scripts/setup-browser.sh
 shots=("$@")
-((${#shots[@]})) || shots=(simulate:1000:light:1150 capacity:1000:dark:1000)
+((${#shots[@]})) || shots=(simulate:1000:light:1150 capacity:1000:dark:1000 ui-forecast:1360:light:1100)
 pages=$(mktemp -d)
 trap 'rm -rf "$pages"' EXIT
-mapfile -t names < <(printf '%s\n' "${shots[@]%%:*}" | sort -u)
-scripts/pages.sh "$program" "$pages" "${names[@]}"
-PAGES=$pages node tests/web/screenshots.mjs "$folder" "${shots[@]}"
+mapfile -t names < <(printf '%s\n' "${shots[@]%%:*}" | sort -u | grep -v ^ui-)
+((${#names[@]} == 0)) || scripts/pages.sh "$program" "$pages" "${names[@]}"
+PROGRAM=$program PAGES=$pages node tests/web/screenshots.mjs "$folder" "${shots[@]}"

@@ -164,3 +164,10 @@ function choice(label, options, chosen, take) {
   });
   return el("fieldset", { class: "choice" }, el("legend", {}, label), ...items);
 }
+
+function changeTheme() {
+  const root = document.documentElement;
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const now = root.dataset.theme || (dark ? "dark" : "light");
+  root.dataset.theme = now === "dark" ? "light" : "dark";
+}

@@ -72,13 +72,6 @@ function saveJson() {
   setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
-function changeTheme() {
-  const root = document.documentElement;
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const now = root.dataset.theme || (dark ? "dark" : "light");
-  root.dataset.theme = now === "dark" ? "light" : "dark";
-}
-
 /** @param {About} about */
 function pageHead(about) {
   const theme = el(

@@ -110,6 +110,10 @@ bool is_part_file(std::string_view name) {
   return name.ends_with(".toml") && fs::is_regular_file(fs::path(name), ignored);
 }
 
+Error files_are_refused() {
+  return bad_input("files are not read here", "name an entry of the catalogue");
+}
+
 // What is left of a card's name behind its family's: "", "-16gb", "-24-core-gpu".
 bool tells_only_size(std::string_view rest) {
   if (rest.empty()) return true;
@@ -230,7 +234,7 @@ Result<Catalogue::Found> Catalogue::find(std::string_view folder, std::string_vi
   std::error_code ignored;
   const fs::path direct = file_of(folder, wanted);
   if (!wanted.empty() && fs::is_regular_file(direct, ignored)) return Found{direct, ""};
-  if (is_part_file(name)) return Found{fs::path(name), ""};
+  if (takes_files_ && is_part_file(name)) return Found{fs::path(name), ""};
   const Names& called = names(folder);
   if (const auto it = called.find(wanted); it != called.end()) return it->second;
   const auto known = ids(folder);
@@ -329,12 +333,14 @@ Result<ModelSpec> Catalogue::model(std::string_view name) const {
 }
 
 Result<ModelFile> Catalogue::model_file(const fs::path& file) const {
+  if (!takes_files_) return files_are_refused();
   if (!read_model_file_)
     return bad_input("this program reads no model files", "name a model of the catalogue");
   return read_model_file_(file);
 }
 
 Result<Bytes> Catalogue::projector_file(const fs::path& file) const {
+  if (!takes_files_) return files_are_refused();
   if (read_projector_) return read_projector_(file);
   return bad_input("this program reads no model files", "leave out the projector");
 }
@@ -346,11 +352,11 @@ Result<std::string> Catalogue::this_machine() const {
 
 Result<fs::path> Catalogue::rig_file(std::string_view name) const {
   const fs::path given(name);
-  const bool is_file = is_part_file(name);
+  const bool is_file = takes_files_ && is_part_file(name);
   const auto found =
       is_file ? Result<Found>(Found{given, ""}) : find("hwprofiles/rigs", "rig", "rigs", name);
   std::error_code ignored;
-  if (!found && fs::exists(given, ignored))
+  if (!found && takes_files_ && fs::exists(given, ignored))
     if (auto error = check_regular_file(given)) return *error;
   if (!found) return found.error();
   if (is_measured_file(found->file))

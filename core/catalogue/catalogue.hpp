@@ -38,6 +38,11 @@ class Catalogue {
   Result<SsdPart> ssd(std::string_view name) const;
   /// "2xddr4-2666", "2xddr4-2666:64GiB", or any channels x JEDEC speed of that form.
   Result<RamKit> ram(std::string_view text) const;
+  /// From here on names are ids, names and aliases of the catalogue alone: no file is looked at
+  /// because somebody named it. For questions that come from others.
+  void refuse_files() { takes_files_ = false; }
+  bool takes_files() const { return takes_files_; }
+
   /// By id, name or alias alone; core/catalogue/find_model.hpp understands what people write. If
   /// found by an alias, that is the spec's name.
   Result<ModelSpec> model(std::string_view name) const;
@@ -90,6 +95,7 @@ class Catalogue {
   std::shared_ptr<NamesByFolder> called_;
   struct CachedEntry;
   std::shared_ptr<CachedEntry> cache_;  // what was read, shared by copies
+  bool takes_files_ = true;
   ModelFileReader read_model_file_;
   ProjectorReader read_projector_;
   std::function<Result<std::string>(const Catalogue&)> read_this_machine_;

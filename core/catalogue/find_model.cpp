@@ -124,8 +124,12 @@ Result<FoundModel> find_model(const Catalogue& catalogue, const std::string& nam
                               const std::string& quant, WeightFormats formats) {
   FoundModel found;
   const bool is_plain = name.find('/') == std::string::npos;
+  const bool is_file = name.ends_with(".gguf");
   auto as_written = catalogue.model(name);
-  const auto file = as_written && is_plain ? std::nullopt : config_file(name);
+  if (!as_written && !catalogue.takes_files() && (is_path(name) || is_file))
+    return bad_input("files are not read here", "name a model of the catalogue");
+  const bool may_be_file = catalogue.takes_files() && !(as_written && is_plain);
+  const auto file = may_be_file ? config_file(name) : std::nullopt;
   if (file) as_written = read_hugging_face_config(*file);
   if (as_written) {
     found.spec = *std::move(as_written);
@@ -134,8 +138,7 @@ Result<FoundModel> find_model(const Catalogue& catalogue, const std::string& nam
   if (file) return as_written.error();
   if (as_written.error().where) return as_written.error();  // a spec with a mistake
   std::error_code ignored;
-  const bool is_file = name.ends_with(".gguf");
-  if (fs::exists(name, ignored) && !fs::is_directory(name, ignored))
+  if (catalogue.takes_files() && fs::exists(name, ignored) && !fs::is_directory(name, ignored))
     if (auto error = check_regular_file(name)) return *error;
   if (is_path(name) && !is_file)
     return bad_input(fmt::format("no model at {}", name),

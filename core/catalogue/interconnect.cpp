@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "core/text/nearest_name.hpp"
 #include "core/text/toml_reader.hpp"
 
 namespace rigcast {
@@ -30,7 +31,7 @@ GpuExchange read_exchange(const TomlTable& t, BytesPerSecond link) {
 
 Result<GpuExchange> gpu_exchange(const Catalogue& catalogue, const std::string& id, int gpus,
                                  BytesPerSecond link) {
-  const auto file = catalogue.file_of(kFolder, id);
+  const auto file = catalogue.file_of(kFolder, as_id(id));
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(file, ignored))
     return bad_input(fmt::format("no interconnect named \"{}\"", id),

@@ -68,7 +68,10 @@ std::filesystem::path find_trace(const TomlTable& t, const Catalogue& catalogue)
     const auto file = root / "loads" / "traces" / (as_id(given) + ".csv");
     if (!root.empty() && std::filesystem::is_regular_file(file, ignored)) return file;
   }
-  if (const auto error = check_regular_file(given)) t.refuse("trace", *error);
+  if (!catalogue.takes_files())
+    t.refuse("trace", fmt::format("no trace named \"{}\"", given), "files are not read here");
+  else if (const auto error = check_regular_file(given))
+    t.refuse("trace", *error);
   return given;
 }
 
@@ -172,7 +175,7 @@ Result<std::filesystem::path> find_preset(const std::string& name, const Catalog
   const auto known = catalogue.ids("loads");
   if (std::ranges::find(known, as_id(name)) != known.end())
     return catalogue.file_of("loads", as_id(name));
-  if (name.ends_with(".toml")) return std::filesystem::path(name);
+  if (catalogue.takes_files() && name.ends_with(".toml")) return std::filesystem::path(name);
   std::string hint = did_you_mean(name, known);
   if (hint.empty()) hint = fmt::format("known are {}", fmt::join(known, ", "));
   return bad_input(fmt::format("no load named \"{}\"", name),

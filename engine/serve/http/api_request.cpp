@@ -9,6 +9,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "http/json_body.hpp"
+
 namespace rigcast::engine {
 namespace {
 
@@ -16,6 +18,7 @@ using nlohmann::json;
 
 constexpr std::size_t kMaxStops = 16;
 constexpr std::size_t kMaxMessages = 4096;
+constexpr int kMaxDepth = 32;
 
 // Members that change nothing of an answer.
 constexpr std::string_view kIgnored[] = {"user",
@@ -269,27 +272,10 @@ void read_stream(BodyReader& body, ApiRequest& out) {
   out.include_usage = usage.get<bool>();
 }
 
-// The body, of values that are nested so deep at most: copies of JSON recurse, and deeper ones
-// would use up the stack.
-Result<json> parse_body(std::string_view text) {
-  constexpr int kMaxDepth = 32;
-  bool too_deep = false;
-  const auto watch = [&](int depth, json::parse_event_t, const json&) {
-    too_deep = too_deep || depth > kMaxDepth;
-    return !too_deep;
-  };
-  json parsed = json::parse(text, watch, false);
-  if (too_deep)
-    return bad_input(fmt::format("values of the body are nested more than {} deep", kMaxDepth));
-  if (parsed.is_discarded()) return bad_input("the body is not JSON");
-  if (!parsed.is_object()) return bad_input("the body is not a JSON object");
-  return parsed;
-}
-
 }  // namespace
 
 Result<ApiRequest> read_api_request(ApiKind kind, std::string_view text) {
-  auto parsed = parse_body(text);
+  auto parsed = parse_json_body(text, kMaxDepth);
   if (!parsed) return parsed.error();
   BodyReader body(*std::move(parsed));
   ApiRequest out;

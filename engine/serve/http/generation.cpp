@@ -22,16 +22,16 @@ std::string Generation::event_of(const AnswerPart& part) const {
 }
 
 std::string Generation::add(std::span<const std::int32_t> ids, Clock::time_point when,
-                            HttpMetrics& metrics) {
+                            TokenDurations& durations) {
   if (ids.empty() || answer_.stopped()) return {};
   const Seconds since{std::chrono::duration<double>(when - last_).count()};
   last_ = when;
   // Tokens that come together share the time since the one before; those with the first one follow
   // it at once.
   const bool is_first = !std::exchange(has_token_, true);
-  if (is_first) metrics.first_token.add(since);
+  if (is_first) durations.first.add(since);
   const std::size_t next = ids.size() - std::size_t(is_first);
-  if (next > 0) metrics.next_token.add({is_first ? 0 : since.value / double(next)}, next);
+  if (next > 0) durations.next.add({is_first ? 0 : since.value / double(next)}, next);
   AnswerPart part;
   for (const std::int32_t id : ids) {
     AnswerPart more = answer_.push(id);

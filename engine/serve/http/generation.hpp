@@ -29,7 +29,8 @@ class Generation {
   /// The body's bytes before any token: events of a stream; nothing otherwise.
   std::string begin();
   /// What tokens that were there at `when` add to it. Nothing once the text has come to a stop.
-  std::string add(std::span<const std::int32_t> ids, Clock::time_point when, HttpMetrics& metrics);
+  std::string add(std::span<const std::int32_t> ids, Clock::time_point when,
+                  TokenDurations& durations);
   /// The text has come to a stop: what else the engine computes is not needed.
   bool stopped() const { return answer_.stopped(); }
 

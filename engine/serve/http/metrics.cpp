@@ -52,7 +52,8 @@ void DurationHistogram::add(Seconds duration, std::uint64_t times) {
   sum_.value += duration.value * double(times);
 }
 
-std::string metrics_text(const CompletionsState& state, const HttpMetrics& http) {
+std::string metrics_text(const CompletionsState& state, const HttpCounts& http,
+                         const TokenDurations& durations) {
   Page page;
   page.one("requests_running", "gauge", "Requests that the engine computes.", state.running);
   page.one("requests_waiting", "gauge", "Requests in the queue.", state.waiting);
@@ -83,8 +84,8 @@ std::string metrics_text(const CompletionsState& state, const HttpMetrics& http)
   page.labelled("http_dropped_total", "cause", "slow", http.dropped_slow);
   page.labelled("http_dropped_total", "cause", "disconnected", http.dropped_disconnected);
   page.histogram("time_to_first_token_seconds", "From a whole request to its first token.",
-                 http.first_token);
-  page.histogram("inter_token_seconds", "Between the tokens of one answer.", http.next_token);
+                 durations.first);
+  page.histogram("inter_token_seconds", "Between the tokens of one answer.", durations.next);
   return page.take();
 }
 

@@ -3,12 +3,12 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 
 #include "core/base/units.hpp"
 #include "engine/serve/completions.hpp"
+#include "http/limits.hpp"
 
 namespace rigcast::engine {
 
@@ -30,16 +30,13 @@ class DurationHistogram {
   Seconds sum_;
 };
 
-/// What the server itself counts. Used by one thread.
-struct HttpMetrics {
-  int connections = 0;
-  std::map<int, std::uint64_t> responses{};  // by status
-  std::uint64_t dropped_slow = 0;            // clients that did not read or write in time
-  std::uint64_t dropped_disconnected = 0;    // and those that left before the answer's end
-  DurationHistogram first_token{};           // from a request's last byte to its first token
-  DurationHistogram next_token{};            // between tokens of one answer
+/// Used by one thread.
+struct TokenDurations {
+  DurationHistogram first{};  // from a request's last byte to its first token
+  DurationHistogram next{};   // between tokens of one answer
 };
 
-std::string metrics_text(const CompletionsState& state, const HttpMetrics& http);
+std::string metrics_text(const CompletionsState& state, const HttpCounts& http,
+                         const TokenDurations& durations);
 
 }  // namespace rigcast::engine

@@ -1,11 +1,10 @@
 #include "engine/serve/http/routes.hpp"
 
-#include "engine/serve/http/response_text.hpp"
+#include "http/response_text.hpp"
 
 namespace rigcast::engine {
 
-Endpoint endpoint_of(std::string_view target) {
-  const std::string_view path = target.substr(0, target.find('?'));
+Endpoint endpoint_of(std::string_view path) {
   if (path == "/health") return Endpoint::kHealth;
   if (path == "/metrics") return Endpoint::kMetrics;
   if (path == "/v1/models") return Endpoint::kModels;

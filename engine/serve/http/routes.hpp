@@ -9,8 +9,7 @@ namespace rigcast::engine {
 
 enum class Endpoint { kNone, kHealth, kMetrics, kModels, kCompletions, kChat };
 
-/// The endpoint of a target, whose query does not count.
-Endpoint endpoint_of(std::string_view target);
+Endpoint endpoint_of(std::string_view path);
 bool takes_post(Endpoint endpoint);
 bool needs_key(Endpoint endpoint);
 

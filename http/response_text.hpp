@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace rigcast::engine {
+namespace rigcast {
 
 struct ResponseHead {
   int status = 200;
@@ -24,4 +24,4 @@ std::string chunk_text(std::string_view bytes);
 
 bool is_json_type(std::string_view content_type);
 
-}  // namespace rigcast::engine
+}  // namespace rigcast

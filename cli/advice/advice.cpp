@@ -1,4 +1,4 @@
-#include "cli/advice.hpp"
+#include "cli/advice/advice.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

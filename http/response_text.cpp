@@ -1,22 +1,27 @@
-#include "engine/serve/http/response_text.hpp"
+#include "http/response_text.hpp"
 
 #include <fmt/format.h>
 
-namespace rigcast::engine {
+namespace rigcast {
 namespace {
 
 const char* reason_of(int status) {
   switch (status) {
     case 200: return "OK";
+    case 304: return "Not Modified";
     case 400: return "Bad Request";
     case 401: return "Unauthorized";
+    case 403: return "Forbidden";
     case 404: return "Not Found";
     case 405: return "Method Not Allowed";
     case 413: return "Payload Too Large";
     case 415: return "Unsupported Media Type";
+    case 421: return "Misdirected Request";
+    case 422: return "Unprocessable Content";
     case 429: return "Too Many Requests";
     case 431: return "Request Header Fields Too Large";
     case 503: return "Service Unavailable";
+    case 504: return "Gateway Timeout";
     default: return "Internal Server Error";
   }
 }
@@ -47,4 +52,4 @@ bool is_json_type(std::string_view content_type) {
   return content_type.substr(0, content_type.find(';')).find("json") != std::string_view::npos;
 }
 
-}  // namespace rigcast::engine
+}  // namespace rigcast
