@@ -47,7 +47,7 @@ std::string output_of(const std::string& command) {
 const Words kVerbs{"recommend", "simulate",  "explain",    "capacity", "plan",
                    "compare",   "sweep",     "run",        "serve",    "validate",
                    "inspect",   "calibrate", "probe",      "synth",    "tokenize",
-                   "list",      "show",      "completion", "man"};
+                   "list",      "show",      "completion", "man",      "ui"};
 
 }  // namespace
 
