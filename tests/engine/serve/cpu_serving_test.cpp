@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <latch>
 #include <map>
 #include <memory>
 #include <random>
@@ -28,11 +29,14 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-// Throws at one call of those that compute or copy.
+// Throws at one call of those that compute or copy. Steps wait until all requests are asked: what
+// is scheduled together must not depend on how fast the client's thread is.
 class FailingOnce : public BatchExecutor {
  public:
   FailingOnce(BatchExecutor& executor, int site) : executor_(executor), site_(site) {}
+  void begin_steps() { all_asked_.count_down(); }
   std::span<const std::int32_t> step(std::span<const SequenceStep> sequences) override {
+    all_asked_.wait();
     begin_call();
     return executor_.step(sequences);
   }
@@ -65,6 +69,7 @@ class FailingOnce : public BatchExecutor {
   BatchExecutor& executor_;
   const int site_;
   int calls_ = 0;
+  std::latch all_asked_{1};
 };
 
 // In standard deviations of the logits, by how much the reference prefers another token to one of
@@ -112,6 +117,7 @@ TEST_CASE("the CPU serves every request the answer that it has alone", "[engine]
     ServedAnswers answers;
     std::vector<Tokens> prompts;
     constexpr int kRequests = 16;
+    bool all_taken = true;
     for (int i = 0; i < kRequests; ++i) {
       Tokens prompt;
       if (i % 3 == 2) prompt = prompts[std::size_t(i) - 2];  // begins like another
@@ -120,9 +126,11 @@ TEST_CASE("the CPU serves every request the answer that it has alone", "[engine]
         prompt.push_back(std::int32_t(random() % std::size_t(traits.vocabulary)));
       prompts.push_back(prompt);
       CompletionId id = 0;
-      REQUIRE(answers.ask(**loop, i, {prompt, TokenCount(4 + random() % 20)}, &id));
+      all_taken &= answers.ask(**loop, i, {prompt, TokenCount(4 + random() % 20)}, &id);
       if (i % 7 == 3) (*loop)->cancel(id);
     }
+    failing.begin_steps();
+    REQUIRE(all_taken);
     answers.wait_for(kRequests);
     (*loop)->stop();
     CHECK((*loop)->leaks() == "");
