@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/serving/pool_tokens.hpp"
+
 namespace rigcast::planner {
 namespace {
 
@@ -138,7 +140,9 @@ Words rigcast_command(const Scenario& s, const Placement& placement) {
   if (s.kv.types.k != QuantFormat::kF16) c.add("--kv-type", kv_type_name(s.kv.types.k));
   c.add("--context", s.workload.context);
   c.add("--parallel", std::int64_t(policy.sequences));
-  c.add("--kv-tokens", stated_pool_tokens(policy, s.workload.context));
+  // Without it the pool of a server whose cache is in VRAM is what layers leave, as the forecast's.
+  const PoolTokens pool = pool_tokens(s);
+  if (!whole || pool.least == pool.most) c.add("--kv-tokens", pool.least);
   if (policy.step_tokens != s.runtime.server->scheduler.step_tokens) {
     c.add("--batch", policy.step_tokens);
     c.add("--ubatch", policy.step_tokens);

@@ -81,7 +81,7 @@ struct SchedulerPolicy {
   /// Of a GPU's memory, see `pool`. With slots, the cache is as large as the context of each.
   double memory_share = 0.9;
   PoolRule pool = PoolRule::kShareLessPeak;
-  TokenCount pool_tokens = 0;  // of PoolRule::kTokens; 0: the context of all that may run
+  TokenCount pool_tokens = 0;  // of PoolRule::kTokens; 0: up to the context of all that may run
   /// RAM for what has left the cache, or was copied before it does; 0: none.
   Bytes ram_cache{};
   RamLoad ram_load = RamLoad::kAhead;
@@ -103,7 +103,7 @@ struct SchedulerPolicy {
 
 std::string_view name(StepOrder order);
 
-/// Tokens of a pool of PoolRule::kTokens, in whole blocks, of requests with such a context.
+/// Tokens of a pool of PoolRule::kTokens, in whole blocks, of such contexts: stated, or the most.
 TokenCount stated_pool_tokens(const SchedulerPolicy& policy, TokenCount context);
 
 /// The `[scheduler]` of a runtime's profile or of a scenario; what it leaves out is as in

@@ -11,6 +11,9 @@ struct BatchOptions {
   /// Blocks of the pool, of ExecutorOptions::kv_block tokens each; absent: as many as the limit of
   /// its memory leaves room for.
   std::optional<int> blocks{};
+  /// Where the GPU has no room for `blocks`, and none of them may be cold, the pool has as many as
+  /// fit, but at least so many; absent: all of `blocks`.
+  std::optional<int> least_blocks{};
   int host_blocks = 0;           // of the pool in the host's memory, to which blocks can be moved
   TokenCount step_tokens = 512;  // the most tokens of a step
   int step_sequences = 16;       // the most sequences of a step

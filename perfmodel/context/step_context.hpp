@@ -6,6 +6,7 @@
 
 #include "core/model/traffic.hpp"
 #include "core/scenario/scenario.hpp"
+#include "core/serving/pool_tokens.hpp"
 
 namespace rigcast {
 
@@ -56,10 +57,10 @@ struct MemoryContext : StepContext {
         slots(s.load && s.scheduler && s.scheduler->layout == KvLayout::kSlots
                   ? s.scheduler->sequences
                   : 1),
-        pool_tokens(s.load && s.scheduler && s.scheduler->layout == KvLayout::kBlocks &&
-                            s.scheduler->pool == PoolRule::kTokens
-                        ? stated_pool_tokens(*s.scheduler, s.workload.context)
-                        : 0),
+        pool(s.load && s.scheduler && s.scheduler->layout == KvLayout::kBlocks &&
+                     s.scheduler->pool == PoolRule::kTokens
+                 ? pool_tokens(s)
+                 : PoolTokens{}),
         scheduler(s.scheduler ? &*s.scheduler : nullptr),
         has_load(s.load.has_value()),
         reads_file(s.model_file || s.workload.start != Start::kResident) {}
@@ -70,15 +71,15 @@ struct MemoryContext : StepContext {
         context(s.context),
         longest_prompt(s.longest_prompt),
         slots(s.slots),
-        pool_tokens(s.pool_tokens),
+        pool(s.pool),
         scheduler(s.scheduler),
         has_load(s.has_load),
         reads_file(s.reads_file) {}
 
   /// One sequence of `cached` tokens for every slot, which began with the longest prompt; of a pool
-  /// whose tokens are stated, one with all of them.
+  /// of tokens, one with the least that it has.
   Batch sequences_of(TokenCount cached) const {
-    if (pool_tokens > 0) return {pool_tokens, 0};
+    if (pool.least > 0) return {pool.least, 0};
     const Sequence one{cached, 0, longest_prompt.cached, longest_prompt.tokens};
     return {std::vector<Sequence>(slots, one), 1};
   }
@@ -91,7 +92,7 @@ struct MemoryContext : StepContext {
   TokenCount context;                          // the limit of a sequence
   Sequence longest_prompt;                     // as if one step computed all of it
   std::size_t slots = 1;                       // sequences that a server keeps a cache for
-  TokenCount pool_tokens = 0;                  // of a pool whose size is stated; 0: there is none
+  PoolTokens pool;                             // of a server's pool of tokens; 0: there is none
   const SchedulerPolicy* scheduler = nullptr;  // of a server; nullptr: it has none
   bool has_load = false;                       // of a server: requests come and end
   bool reads_file;                             // weights are read from a file

@@ -197,6 +197,10 @@ void add_evicted_kv(const MemoryContext& s, const GpuCache& c, const Batch& batc
   host.kv += Bytes{double(counts.on_host) * c.cold_block};
 }
 
+// Of VRAM, a pool leaves so much. Mirrors room_of (engine/backends/cuda/batch/
+// cuda_batch_executor.cu).
+constexpr double kLeftBytes = 512 << 20;
+
 // A server's pool of blocks, as far as one GPU attends to them.
 struct GpuPool {
   TokenCount blocks = 0;
@@ -208,7 +212,7 @@ struct GpuPool {
 GpuPool gpu_pool(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
   const TokenCount tokens = s.scheduler->block_tokens;
   GpuPool pool;
-  pool.blocks = s.pool_tokens / tokens;
+  pool.blocks = s.pool.most / tokens;
   for (int l = 0; l < s.model.layers; ++l) {
     if (cache_device(s, p, l) != gpu || !s.model.has_kv(l)) continue;
     const double bytes = double(tokens) * kv_bytes_per_token(s.model, l, s.kv.types);
@@ -217,6 +221,20 @@ GpuPool gpu_pool(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
     pool.layer = std::max(pool.layer, bytes);
   }
   return pool;
+}
+
+// The pool that the GPUs have room for beside all else, from the least of its tokens to the most.
+// Mirrors pool_within (engine/backends/cuda/batch/pool_size.cpp).
+Batch pool_in_vram(const MemoryContext& s, const Placement& p, const MemoryPlan& plan) {
+  const TokenCount tokens = s.scheduler->block_tokens;
+  TokenCount blocks = s.pool.most / tokens;
+  for (std::size_t g = 0; g + 1 < plan.devices.size(); ++g) {
+    const GpuPool pool = gpu_pool(s, p, DeviceIndex(g));
+    if (pool.layers == 0) continue;
+    const double room = plan.devices[g].free().value - kLeftBytes;
+    blocks = std::min(blocks, TokenCount(std::max(0.0, room / pool.block - 1)));
+  }
+  return {std::max(s.pool.least, blocks * tokens), 0};
 }
 
 // Bytes in VRAM: blocks, one more for rows that only fill a step up, and the ring through which
@@ -229,11 +247,9 @@ double pool_bytes(const GpuPool& pool, TokenCount on_gpu) {
   return double(on_gpu + 1) * pool.block + pool_ring_bytes(pool, pool.blocks - on_gpu);
 }
 
-// The most blocks of a pool that VRAM has room for. Mirrors room_of
-// (engine/backends/cuda/batch/cuda_batch_executor.cu).
+// The most blocks of a pool that VRAM has room for.
 TokenCount pool_blocks_on_gpu(const MemoryContext& s, const GpuPool& pool,
                               const DeviceMemory& gpu) {
-  constexpr double kLeftBytes = 512 << 20;
   const double usable = (gpu.capacity - gpu.overhead).value;
   const double room = gpu.free().value - std::max(kLeftBytes, (1 - s.kv.threshold) * usable);
   if (pool_bytes(pool, pool.blocks) <= room) return pool.blocks;
@@ -362,8 +378,9 @@ TokenCount kv_blocks(const StepContext& s, TokenCount tokens) {
   return read_cells(tokens, s.kv.block_tokens) / s.kv.block_tokens;
 }
 
-void add_block_cache(const MemoryContext& s, const Placement& p, const Batch& batch,
+void add_block_cache(const MemoryContext& s, const Placement& p, const Batch& sequences,
                      MemoryPlan& plan) {
+  const Batch batch = s.pool.most > s.pool.least ? pool_in_vram(s, p, plan) : sequences;
   add_staged_kv(s, p, batch, plan);
   add_resident_kv(s, p, batch, plan);
   DeviceMemory& host = plan.devices.back();
@@ -374,7 +391,7 @@ void add_block_cache(const MemoryContext& s, const Placement& p, const Batch& ba
         plan.devices[g].kv += Bytes{list_bytes(s, {}, batch)};
     return;
   }
-  if (s.pool_tokens > 0 && !s.rig.unified()) return add_cold_pool(s, p, plan);
+  if (s.pool.least > 0 && !s.rig.unified()) return add_cold_pool(s, p, plan);
   TokenCount hot = 0;
   if (s.kv.policy != KvPolicy::kStream) {
     plan.resident_tokens = resident_tokens(s, p, batch, plan);

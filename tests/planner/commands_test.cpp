@@ -346,7 +346,10 @@ TEST_CASE("The engine's server is told what it has flags for; else there is no c
   };
   CHECK(command({{"scheduler.max_sequences", "4"}, {"workload.context", "4096"}}) ==
         "rigcast serve --weights llama-3.1-8b-Q4_K_M.gguf --device cuda --gpu-layers 33 --context "
-        "4096 --parallel 4 --kv-tokens 16384");
+        "4096 --parallel 4");  // its pool is what layers leave of VRAM
+  CHECK(command({{"scheduler.pool_tokens", "16384"}}) ==
+        "rigcast serve --weights llama-3.1-8b-Q4_K_M.gguf --device cuda --gpu-layers 33 --context "
+        "8192 --parallel 16 --kv-tokens 16384");
   CHECK(command({{"rig.gpu", "[]"},
                  {"placement.gpu_layers", "0"},
                  {"runtime.threads", "6"},

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "core/scenario/batch_limits.hpp"
+#include "core/serving/pool_tokens.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
@@ -74,9 +75,31 @@ TEST_CASE("Ollama starts one slot, and rigcast's engine has a pool of blocks", "
   const Scenario stated = scenario(
       {{"runtime.name", "rigcast"}, {"load.users", "2"}, {"scheduler.pool_tokens", "1000"}});
   CHECK(stated_pool_tokens(*stated.scheduler, 4096) == 992);
+  CHECK(pool_tokens(stated).least == 992);
+  CHECK(pool_tokens(stated).most == 992);
   // One request is computed in ubatches as ever.
   CHECK(scenario({{"runtime.name", "rigcast"}, {"runtime.ubatch", "1024"}}).settings.ubatch ==
         1024);
+}
+
+TEST_CASE("A pool leaves room to layers, but has that of one context, or of all that run",
+          "[serving]") {
+  const auto pool = [](const Settings& more) {
+    Settings settings = {{"rig.gpu", "[\"rtx-3090\"]"},  {"runtime.name", "rigcast"},
+                         {"workload.context", "4000"},   {"scheduler.max_sequences", "8"},
+                         {"load.prompt_tokens", "1000"}, {"load.output_tokens", "600"}};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return pool_tokens(scenario(settings));
+  };
+  const PoolTokens of_two = pool({{"load.users", "2"}});
+  CHECK(of_two.least == 4000);  // in blocks of 32
+  CHECK(of_two.most == 8 * 4000);
+  CHECK(pool({{"load.users", "6"}}).least == 6 * 1600);
+  CHECK(pool({{"load.users", "100"}}).least == 8 * 1600);  // no more run at once
+  CHECK(pool({{"load.rate", "1"}}).least == 8 * 1600);
+  // Where blocks may be in RAM, layers need not give way to them.
+  const PoolTokens in_ram = pool({{"load.users", "2"}, {"kv.policy", "ram"}});
+  CHECK(in_ram.least == in_ram.most);
 }
 
 TEST_CASE("A load is not forecast with what rigcast's engine refuses", "[serving]") {

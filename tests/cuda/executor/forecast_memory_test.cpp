@@ -1,6 +1,7 @@
 // Memory of the engine on GPU and host, compared with the forecast of the same scenario.
 #include "core/model/traffic.hpp"
 #include "core/runtime/load_profile.hpp"
+#include "core/serving/pool_tokens.hpp"
 #include "engine/backends/cuda/make_cuda_executor.hpp"
 #include "engine/placement/host_placement.hpp"
 #include "perfmodel/memory.hpp"
@@ -122,7 +123,7 @@ void check_load(const Case& c, Bytes ram_cache = {}) {
   const MemoryPlan plan = plan_memory(s, placement, s.workload.context);
   const TokenCount block = s.scheduler->block_tokens;
   BatchOptions pool;
-  pool.blocks = int(stated_pool_tokens(*s.scheduler, s.workload.context) / block);
+  pool.blocks = int(pool_tokens(s).most / block);
   pool.host_blocks =
       int(ram_cache.value / (kv_bytes_per_token(s.model, s.kv.types) * double(block)));
   pool.step_tokens = s.scheduler->step_tokens;

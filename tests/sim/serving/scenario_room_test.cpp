@@ -54,6 +54,30 @@ TEST_CASE("vLLM gives layers with a window blocks of the window alone", "[servin
         Approx(double(tokens_of_short_requests(s, room))).epsilon(0.001));
 }
 
+TEST_CASE("Layers of rigcast's engine come before its pool, which has what they leave",
+          "[serving]") {
+  const Settings two = {{"rig.gpu", "[\"rtx-2080-ti\"]"},
+                        {"runtime.name", "rigcast"},
+                        {"load.users", "2"},
+                        {"placement.gpu_layers", "auto"}};
+  const Scenario s = scenario(two);
+  const Placement placement = resolve_placement(s);
+  CHECK(placement.gpu_layers == s.model.layers + 1);
+  const MemoryPlan plan = plan_memory(s, placement, s.workload.context);
+  const TokenCount tokens = cache_room_of(s, placement, plan).tokens;
+  CHECK(tokens > 8192);
+  CHECK(tokens < 16 * 8192);
+  // 512 MiB are left, but for what is rounded to a block of 128 tokens.
+  const double block = 128 * 131072.0;
+  CHECK(plan.devices.front().free().value == Approx(double(512 << 20)).margin(block));
+  // What is stated is kept, whatever becomes of the layers.
+  const Scenario stated = scenario(with(two, {{"scheduler.pool_tokens", "131072"}}));
+  CHECK(resolve_placement(stated).gpu_layers < s.model.layers);
+  CHECK(room_of(stated).tokens == 131072);
+  // Where there is room, the pool has the context of all that may run.
+  CHECK(room_of(scenario(with(two, {{"rig.gpu", "[\"h100-sxm\"]"}}))).tokens == 16 * 8192);
+}
+
 TEST_CASE("A context fits vLLM by the blocks that it takes, within the share of the memory",
           "[serving][vllm]") {
   // All 62 layers of a 27B would take 47 GiB of 100,000 tokens; 52 of them keep 1,024.

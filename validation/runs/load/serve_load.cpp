@@ -10,6 +10,7 @@
 
 #include "core/files/interrupt.hpp"
 #include "core/model/kv_bytes.hpp"
+#include "core/serving/pool_tokens.hpp"
 #include "core/text/unit_text.hpp"
 #include "engine/serve/kv_tiers.hpp"
 #include "engine/serve/serving_loop.hpp"
@@ -101,7 +102,9 @@ Result<ReplayedLoad> serve(const Scenario& s, const LoadOptions& options,
 engine::BatchOptions batch_options(const Scenario& s) {
   const SchedulerPolicy& policy = *s.scheduler;
   engine::BatchOptions batch;
-  batch.blocks = int(stated_pool_tokens(policy, s.workload.context) / policy.block_tokens);
+  const PoolTokens pool = pool_tokens(s);
+  batch.blocks = int(pool.most / policy.block_tokens);
+  batch.least_blocks = int(pool.least / policy.block_tokens);
   if (policy.prefix_cache) batch.host_blocks = int(std::floor(policy.ram_cache / block_bytes(s)));
   batch.step_tokens = policy.step_tokens;
   batch.step_sequences = int(policy.sequences);

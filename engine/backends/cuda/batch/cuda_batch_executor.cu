@@ -84,8 +84,12 @@ Pool pool_of(const State& s, const BatchOptions& batch, const std::optional<KvEv
             {block_tokens, 1, batch.host_blocks, TokenCount(s.ubatch()), most_sequences(s, batch)}};
   const PoolBlockBytes bytes = block_bytes_of(s);
   const PoolRoom room = room_of(s, pool.limits, cold);
-  pool.size = batch.blocks ? engine::pool_of(*batch.blocks, cold, block_tokens, bytes, room)
-                           : largest_pool(cold, block_tokens, bytes, room);
+  if (!batch.blocks)
+    pool.size = largest_pool(cold, block_tokens, bytes, room);
+  else if (batch.least_blocks && !cold)
+    pool.size = pool_within(*batch.least_blocks, *batch.blocks, bytes, room);
+  else
+    pool.size = engine::pool_of(*batch.blocks, cold, block_tokens, bytes, room);
   pool.limits.blocks = pool.size.blocks();
   pool.limits.cold_blocks = pool.size.cold;
   return pool;

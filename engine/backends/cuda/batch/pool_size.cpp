@@ -43,6 +43,12 @@ PoolSize pool_of(int blocks, const std::optional<KvEviction>& cold, TokenCount b
   return {on_gpu, blocks - on_gpu};
 }
 
+PoolSize pool_within(int least, int most, const PoolBlockBytes& bytes, const PoolRoom& room) {
+  if (bytes.of_gpu <= 0) return {most, 0};
+  const double fitting = std::clamp(room.gpu / bytes.of_gpu - 1, 0.0, double(most));
+  return {std::max(least, int(fitting)), 0};
+}
+
 PoolSize largest_pool(const std::optional<KvEviction>& cold, TokenCount block_tokens,
                       const PoolBlockBytes& bytes, const PoolRoom& room) {
   int fitting = 1, most = int(kMaxKvBlocks);

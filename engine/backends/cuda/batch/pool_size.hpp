@@ -37,6 +37,10 @@ double cold_ring_bytes(const PoolBlockBytes& bytes, int cold);
 PoolSize pool_of(int blocks, const std::optional<KvEviction>& cold, TokenCount block_tokens,
                  const PoolBlockBytes& bytes, const PoolRoom& room);
 
+/// A pool of `most` blocks that are all on the GPU; where it has no room for them, of as many as
+/// fit, but at least `least`.
+PoolSize pool_within(int least, int most, const PoolBlockBytes& bytes, const PoolRoom& room);
+
 /// The largest pool that fits, of up to kMaxKvBlocks blocks; at least one block.
 PoolSize largest_pool(const std::optional<KvEviction>& cold, TokenCount block_tokens,
                       const PoolBlockBytes& bytes, const PoolRoom& room);

@@ -50,6 +50,23 @@ TEST_CASE("As many blocks are on the GPU as fit beside the ring of the others", 
   CHECK(pool_of(50, cold, 32, {20, 0, 10, 2}, {900, kNoLimit}).on_gpu == 0);
 }
 
+TEST_CASE("A pool that may shrink has the blocks that fit, and its least in any case",
+          "[engine][pool]") {
+  const auto blocks = [](double gpu) {
+    const PoolSize pool = pool_within(4, 50, kBytes, {gpu, kNoLimit});
+    CHECK(pool.cold == 0);
+    return pool.on_gpu;
+  };
+  CHECK(blocks(1e9) == 50);
+  CHECK(blocks(51 * 320) == 50);
+  CHECK(blocks(51 * 320 - 1) == 49);
+  CHECK(blocks(5 * 320) == 4);
+  CHECK(blocks(0) == 4);
+  CHECK(blocks(-1e9) == 4);
+  // Where the GPU attends to no cache, its memory is no limit.
+  CHECK(pool_within(4, 50, {0, 320, 10, 0}, {0, kNoLimit}).on_gpu == 50);
+}
+
 TEST_CASE("An open pool is as large as both memories have room for", "[engine][pool]") {
   const auto largest = [](const std::optional<KvEviction>& cold, double gpu, double host) {
     return largest_pool(cold, 32, kBytes, {gpu, host});
