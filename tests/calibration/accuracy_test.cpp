@@ -7,6 +7,7 @@
 #include "core/runtime/load_profile.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/catalogue_fixture.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 using namespace rigcast::calibration;
@@ -78,7 +79,7 @@ TEST_CASE("Fewer than four chips tell no interval of their regime", "[calibratio
 }
 
 TEST_CASE("The intervals that ship are those of the table that ships", "[calibration]") {
-  const auto rows = read_left_out(RIGCAST_SOURCE_DIR "/runtimes/fitted/llama.cpp.left-out.csv");
+  const auto rows = read_left_out(test::source_path("/runtimes/fitted/llama.cpp.left-out.csv"));
   const auto profile = load_runtime_profile(*fixtures::catalogue().runtime_file("llama.cpp"));
   REQUIRE(rows);
   REQUIRE(profile);

@@ -11,6 +11,7 @@
 #include "core/base/quantile.hpp"
 #include "measurements/read_measurements.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 
@@ -23,7 +24,7 @@ struct Row {
 using Machine = std::tuple<std::string, std::string, std::string>;  // rig, regime, source
 
 std::map<std::string, std::string> sources() {
-  const auto all = read_measurements(RIGCAST_SOURCE_DIR "/runtimes/measurements/benchmarks.csv");
+  const auto all = read_measurements(test::source_path("/runtimes/measurements/benchmarks.csv"));
   REQUIRE(all);
   std::map<std::string, std::string> out;
   for (const Measurement& m : *all) out[m.id] = m.source;
@@ -32,7 +33,7 @@ std::map<std::string, std::string> sources() {
 
 std::map<Machine, std::vector<Row>> machines(const std::string& metric) {
   const auto table =
-      calibration::read_left_out(RIGCAST_SOURCE_DIR "/runtimes/fitted/llama.cpp.left-out.csv");
+      calibration::read_left_out(test::source_path("/runtimes/fitted/llama.cpp.left-out.csv"));
   REQUIRE(table);
   const auto source = sources();
   std::map<Machine, std::vector<Row>> out;

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "tests/cli/program.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast::cli_test;
 
@@ -328,7 +329,7 @@ TEST_CASE("A catalogue that is not there is said clearly", "[cli]") {
 
 TEST_CASE("A catalogue elsewhere is used where it is named", "[cli]") {
   const Outcome o =
-      run({"list", "runtimes"}, {.environment = {{"RIGCAST_DATA", RIGCAST_SOURCE_DIR}}});
+      run({"list", "runtimes"}, {.environment = {{"RIGCAST_DATA", test::source_dir()}}});
   CHECK(o.exit == 0);
   CHECK(contains(o.out, "llama.cpp"));
 }

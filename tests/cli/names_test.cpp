@@ -3,13 +3,14 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast::cli_test;
 using nlohmann::json;
 
 namespace {
 
-const fs::path kRoot = RIGCAST_SOURCE_DIR;
+const fs::path kRoot = test::source_dir();
 
 json simulated(const std::vector<std::string>& more, const std::string& gpu = "rtx-3090") {
   std::vector<std::string> words = {"simulate", "--gpu",       gpu,        "--context",

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "tests/cli/program.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast::cli_test;
 using nlohmann::json;
@@ -271,7 +272,7 @@ TEST_CASE("Experts and windows are in a model's JSON where it has them", "[cli]"
 }
 
 TEST_CASE("Every example scenario of the repository has an answer", "[cli]") {
-  const fs::path examples = fs::path(RIGCAST_SOURCE_DIR) / "examples";
+  const fs::path examples = fs::path(test::source_dir()) / "examples";
   if (!fs::exists(examples)) return;
   for (const auto& entry : fs::directory_iterator(examples)) {
     if (entry.path().extension() != ".toml") continue;

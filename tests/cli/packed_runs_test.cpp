@@ -6,13 +6,14 @@
 #include "core/files/gzip.hpp"
 #include "tests/catch.hpp"
 #include "tests/cli/program.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 using namespace rigcast::cli_test;
 
 namespace {
 
-const std::string kPacked = RIGCAST_SOURCE_DIR "/tests/validation/zen5-2-cores.jsonl.gz";
+const std::string kPacked = test::source_path("/tests/validation/zen5-2-cores.jsonl.gz");
 const std::string kHeader = "{\"schema\":\"rigcast.runs/1\",\"device\":\"cpu\"}\n";
 
 Outcome replay(const std::string& bytes) {
@@ -72,7 +73,7 @@ TEST_CASE("A run without measured figures is reported by its name", "[cli][packe
 }
 
 TEST_CASE("Forecasts as they were written are held to bars", "[cli][packed]") {
-  const std::string bars = RIGCAST_SOURCE_DIR "/tests/validation/bars.toml";
+  const std::string bars = test::source_path("/tests/validation/bars.toml");
   const Outcome o =
       run({"validate", "--replay", kPacked, "--as-written", "--bars", bars, "--format", "json"});
   INFO(o.error);
@@ -90,7 +91,7 @@ TEST_CASE("Forecasts as they were written are held to bars", "[cli][packed]") {
   CHECK(strict.exit == 1);
   CHECK(contains(strict.error, "speed: the median error of"));
   // What a fit reads was kept without forecasts.
-  const std::string fit = RIGCAST_SOURCE_DIR "/tests/validation/fit.jsonl.gz";
+  const std::string fit = test::source_path("/tests/validation/fit.jsonl.gz");
   const Outcome none = run({"validate", "--replay", fit, "--as-written"});
   CHECK(none.exit == 2);
   CHECK(contains(none.error, "its forecast was not kept"));

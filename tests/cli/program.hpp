@@ -22,6 +22,7 @@
 
 #include "tests/catch.hpp"
 #include "tests/folder.hpp"
+#include "tests/paths.hpp"
 
 namespace rigcast::cli_test {
 
@@ -44,9 +45,9 @@ struct How {
   std::string folder{};                                             // to run in
   std::string standard_output{};                                    // a file to write to
   std::string standard_input = "/dev/null";
-  std::chrono::milliseconds interrupt_after{};                      // 0: never
-  std::function<bool()> interrupt_once{};  // instead: as soon as this holds
-  std::vector<int> signals = {SIGINT};     // by which, one right after the other
+  std::chrono::milliseconds interrupt_after{};  // 0: never
+  std::function<bool()> interrupt_once{};       // instead: as soon as this holds
+  std::vector<int> signals = {SIGINT};          // by which, one right after the other
   bool leader_alone = false;               // only the first process gets them, not its children
   std::chrono::milliseconds time_limit{};  // 0: none; past it the program is killed
   std::vector<int> ignored{};              // signals that it is started without
@@ -75,7 +76,7 @@ inline Outcome run(const std::vector<std::string>& arguments, const How& how = {
   const Folder place;
   const std::string out = how.standard_output.empty() ? place / "out" : how.standard_output;
   const std::string error = place / "error";
-  std::vector<std::string> words = {RIGCAST_PROGRAM};
+  std::vector<std::string> words = {test::program()};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());

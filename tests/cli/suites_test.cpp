@@ -12,6 +12,7 @@
 #include "core/text/toml_reader.hpp"
 #include "tests/catch.hpp"
 #include "tests/cli/program.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 using namespace rigcast::cli_test;
@@ -26,7 +27,7 @@ struct Line {
 
 std::vector<Line> lines_of(const std::string& suite) {
   const auto document =
-      TomlDocument::read(RIGCAST_SOURCE_DIR "/examples/suites/" + suite + ".toml");
+      TomlDocument::read(test::source_path("/examples/suites/") + suite + ".toml");
   REQUIRE(document);
   std::vector<Line> lines;
   for (const TomlTable& run : document->root().tables("run"))

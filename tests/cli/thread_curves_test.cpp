@@ -13,6 +13,7 @@
 #include "core/text/csv.hpp"
 #include "tests/catch.hpp"
 #include "tests/cli/program.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 using namespace rigcast::cli_test;
@@ -92,7 +93,7 @@ std::vector<double> errors_of(const std::vector<Point>& curve) {
 }  // namespace
 
 TEST_CASE("Forecasts by thread have the shape and the best count of public runs", "[cli]") {
-  const Table runs(read(fs::path(RIGCAST_SOURCE_DIR) / "runtimes/measurements/benchmarks.csv"));
+  const Table runs(read(fs::path(test::source_dir()) / "runtimes/measurements/benchmarks.csv"));
   const auto by_thread = curves(runs);
   const Folder folder;
   std::string text = runs.line(0);

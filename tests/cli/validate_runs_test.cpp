@@ -11,6 +11,7 @@
 
 #include "tests/catch.hpp"
 #include "tests/cli/program.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 using namespace rigcast::cli_test;
@@ -268,7 +269,7 @@ TEST_CASE("What is wrong in a suite is said with its place", "[cli][validate]") 
   CHECK(error_of("run = []\n").find("no runs") != std::string::npos);
   CHECK(contains(error_of(of_model + "repaet = 3\n"), "repaet"));
   CHECK(run({"validate", "--replay", folder / "nothing"}).exit == 2);
-  const std::string kept = RIGCAST_SOURCE_DIR "/tests/validation/fit.jsonl.gz";
+  const std::string kept = test::source_path("/tests/validation/fit.jsonl.gz");
   CHECK(run({"validate", "--replay", kept, folder / "nothing"}).exit == 2);
   const Outcome unknown = run({"validate", "--suite", "qiuck"});
   CHECK(unknown.exit == 2);
@@ -278,7 +279,7 @@ TEST_CASE("What is wrong in a suite is said with its place", "[cli][validate]") 
 }
 
 TEST_CASE("Configurations that the profile was fitted on count nowhere", "[cli][validate]") {
-  const std::string fit = RIGCAST_SOURCE_DIR "/tests/validation/fit.jsonl.gz";
+  const std::string fit = test::source_path("/tests/validation/fit.jsonl.gz");
   const Outcome text = run({"validate", "--replay", fit});
   REQUIRE(text.exit == 0);
   CHECK(text.out.find("nothing is counted") != std::string::npos);

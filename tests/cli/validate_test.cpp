@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tests/cli/program.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast::cli_test;
 using nlohmann::json;
@@ -14,7 +15,7 @@ namespace {
 
 std::string header() {
   const std::string all =
-      read(fs::path(RIGCAST_SOURCE_DIR) / "runtimes/measurements/benchmarks.csv");
+      read(fs::path(test::source_dir()) / "runtimes/measurements/benchmarks.csv");
   return all.substr(0, all.find('\n') + 1);
 }
 

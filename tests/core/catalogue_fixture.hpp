@@ -8,11 +8,12 @@
 #include "core/catalogue/catalogue.hpp"
 #include "core/scenario/scenario.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 
 namespace rigcast::fixtures {
 
 inline const Catalogue& catalogue() {
-  static const Catalogue shared{RIGCAST_SOURCE_DIR};
+  static const Catalogue shared{test::source_dir()};
   return shared;
 }
 

@@ -9,12 +9,13 @@
 #include "sim/advice.hpp"
 #include "sim/simulate.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 
 namespace {
 
-const std::filesystem::path kRoot = RIGCAST_SOURCE_DIR;
+const std::filesystem::path kRoot = test::source_dir();
 
 struct Run {
   TomlDocument document;

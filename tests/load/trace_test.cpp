@@ -9,6 +9,7 @@
 #include "load/offered_load.hpp"
 #include "tests/catch.hpp"
 #include "tests/folder.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 
@@ -167,7 +168,7 @@ TEST_CASE("The traces that ship are what their description says", "[serving][tra
        {std::tuple{"conv", 19'366u, 3502.0, 1155.0, 211.0},
         {"code", 8'819u, 3436.0, 2048.0, 28.0}}) {
     const auto trace =
-        read_trace(std::string(RIGCAST_SOURCE_DIR) + "/loads/traces/azure-2023-" + name + ".csv");
+        read_trace(std::string(test::source_dir()) + "/loads/traces/azure-2023-" + name + ".csv");
     REQUIRE(trace);
     CHECK(trace->requests.size() == count);
     CHECK(trace->requests.back().arrival.value == Approx(seconds).margin(1));

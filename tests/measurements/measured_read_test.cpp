@@ -11,6 +11,7 @@
 #include "tests/catch.hpp"
 #include "tests/core/catalogue_fixture.hpp"
 #include "tests/measurements/measured_fixture.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 using fixtures::contains;
@@ -149,7 +150,7 @@ TEST_CASE("What is missing or no number is refused with its place", "[measured]"
 
 TEST_CASE("A file that is none, or too large to be one, is an error", "[measured]") {
   CHECK_FALSE(read_measurements("/nowhere/at/all.csv"));
-  CHECK_FALSE(read_measurements(RIGCAST_SOURCE_DIR));
+  CHECK_FALSE(read_measurements(test::source_dir()));
 }
 
 TEST_CASE("A file cut anywhere is read or refused, nothing else", "[measured]") {

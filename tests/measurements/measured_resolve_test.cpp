@@ -11,6 +11,7 @@
 #include "tests/catch.hpp"
 #include "tests/core/catalogue_fixture.hpp"
 #include "tests/measurements/measured_fixture.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 using fixtures::contains;
@@ -473,7 +474,7 @@ TEST_CASE("Texts of any kind resolve or are refused, nothing else", "[measured]"
 
 TEST_CASE("The measurements that ship resolve, all but those that say too little", "[measured]") {
   const auto rows =
-      read_measurements(std::string(RIGCAST_SOURCE_DIR) + "/runtimes/measurements/benchmarks.csv");
+      read_measurements(std::string(test::source_dir()) + "/runtimes/measurements/benchmarks.csv");
   REQUIRE(rows);
   CHECK(rows->size() == 5453);
   std::size_t trusted = 0;

@@ -15,6 +15,7 @@
 #include "perfmodel/serial_time.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/catalogue_fixture.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 
@@ -42,7 +43,7 @@ std::vector<Pair> pairs_of_answers() {
   std::vector<Measurement> rows;
   for (const char* file : {"splits.csv", "benchmarks.csv"}) {
     const auto read =
-        read_measurements(std::string(RIGCAST_SOURCE_DIR) + "/runtimes/measurements/" + file);
+        read_measurements(std::string(test::source_dir()) + "/runtimes/measurements/" + file);
     REQUIRE(read);
     std::ranges::copy_if(*read, std::back_inserter(rows), [](const Measurement& m) {
       return m.gpu_count > 1 && m.metric == Metric::kTg && !m.doubtful();

@@ -11,6 +11,7 @@
 
 #include "tests/catch.hpp"
 #include "tests/folder.hpp"
+#include "tests/paths.hpp"
 #include "tests/peers/llama_cpp.hpp"
 
 namespace rigcast::bench_test {
@@ -39,7 +40,7 @@ inline std::string make_model(const Folder& folder,
                               const std::string& flags = "smollm2-135m --layers 2") {
   const std::string file = folder / "model.gguf";
   const std::string line =
-      RIGCAST_PROGRAM " synth " + flags + " -o " + file + " >" + (folder / "synth") + " 2>&1";
+      test::program() + " synth " + flags + " -o " + file + " >" + (folder / "synth") + " 2>&1";
   REQUIRE(std::system(line.c_str()) == 0);
   return file;
 }

@@ -8,6 +8,7 @@
 #include "perfmodel/resolve_placement.hpp"
 #include "planner/server_commands.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
 using namespace rigcast;
@@ -33,7 +34,7 @@ Report forecast(const Scenario& s, double tokens_per_s = 50, double prefill_toke
 
 // The options that a program accepts, from the data of runtimes/options.
 std::vector<std::string> options_of(const std::string& runtime, const char* what) {
-  const auto file = TomlDocument::read(std::filesystem::path(RIGCAST_SOURCE_DIR) /
+  const auto file = TomlDocument::read(std::filesystem::path(test::source_dir()) /
                                        "runtimes/options" / (runtime + ".toml"));
   if (!file) FAIL(file.error().text());
   auto options = file->root().table(what).texts("options");

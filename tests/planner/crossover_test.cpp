@@ -9,6 +9,7 @@
 #include "planner/plan.hpp"
 #include "sim/simulate.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
 using namespace rigcast;
@@ -111,7 +112,7 @@ double expected_ratio(const Measured& m, const Plan& plan) {
 
 TEST_CASE("The plan turns where the measurements do", "[planner]") {
   const auto quality =
-      QualityTable::read(std::filesystem::path(RIGCAST_SOURCE_DIR) / "models" / "quality");
+      QualityTable::read(std::filesystem::path(test::source_dir()) / "models" / "quality");
   REQUIRE(quality);
   for (const Measured& m : kMeasured) {
     if (m.of.model != kLlama.model) continue;

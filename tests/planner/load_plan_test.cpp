@@ -10,6 +10,7 @@
 #include "planner/load_plan/rig_loads.hpp"
 #include "planner/load_plan/way_commands.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
 using namespace rigcast;
@@ -53,7 +54,7 @@ Scenario with_users(int users, const fixtures::Settings& more = {}) {
 }
 
 QualityTable quality() {
-  auto read = QualityTable::read(std::filesystem::path(RIGCAST_SOURCE_DIR) / "models" / "quality");
+  auto read = QualityTable::read(std::filesystem::path(test::source_dir()) / "models" / "quality");
   REQUIRE(read);
   return *std::move(read);
 }

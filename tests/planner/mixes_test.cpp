@@ -5,6 +5,7 @@
 #include "planner/compare.hpp"
 #include "planner/plan.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
 using namespace rigcast;
@@ -31,7 +32,7 @@ TEST_CASE("A model published in MXFP4 is planned in MXFP4", "[planner]") {
   const fixtures::Settings gpt_oss = {{"model.name", "gpt-oss-20b"}};
   CHECK(mixes(gpt_oss) == std::vector<std::string>{"MXFP4"});
   const auto quality =
-      QualityTable::read(std::filesystem::path(RIGCAST_SOURCE_DIR) / "models" / "quality");
+      QualityTable::read(std::filesystem::path(test::source_dir()) / "models" / "quality");
   REQUIRE(quality.ok());
   const Scenario s = placed(gpt_oss);
   const auto eight_bits = quality->of_kv({QuantFormat::kQ8_0, QuantFormat::kQ8_0});

@@ -9,6 +9,7 @@
 #include "planner/plan.hpp"
 #include "sim/simulate.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
 using namespace rigcast;
@@ -138,7 +139,7 @@ Best best_of_grid(const Scenario& base, const QualityTable& quality, double max_
 
 TEST_CASE("No candidate of a grid beats a plan in the whole workload", "[planner][grid]") {
   const auto quality =
-      QualityTable::read(std::filesystem::path(RIGCAST_SOURCE_DIR) / "models" / "quality");
+      QualityTable::read(std::filesystem::path(test::source_dir()) / "models" / "quality");
   REQUIRE(quality);
   Cases generator;
   double worst = 0;

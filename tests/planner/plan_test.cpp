@@ -9,6 +9,7 @@
 #include "planner/shortage.hpp"
 #include "sim/simulate.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
 using namespace rigcast;
@@ -28,7 +29,7 @@ Report simulated(std::shared_ptr<const Scenario> s) {
 
 QualityTable quality_table() {
   auto quality =
-      QualityTable::read(std::filesystem::path(RIGCAST_SOURCE_DIR) / "models" / "quality");
+      QualityTable::read(std::filesystem::path(test::source_dir()) / "models" / "quality");
   if (!quality) FAIL(quality.error().text());
   return *std::move(quality);
 }

@@ -2,6 +2,7 @@
 
 #include "core/catalogue/catalogue.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 using namespace rigcast::planner;
@@ -9,13 +10,13 @@ using namespace rigcast::planner;
 namespace {
 
 QualityTable table() {
-  auto read = QualityTable::read(std::filesystem::path(RIGCAST_SOURCE_DIR) / "models" / "quality");
+  auto read = QualityTable::read(std::filesystem::path(test::source_dir()) / "models" / "quality");
   if (!read) FAIL(read.error().text());
   return *std::move(read);
 }
 
 ModelSpec model(const char* id) {
-  auto spec = Catalogue(RIGCAST_SOURCE_DIR).model(id);
+  auto spec = Catalogue(test::source_dir()).model(id);
   if (!spec) FAIL(spec.error().text());
   return *std::move(spec);
 }

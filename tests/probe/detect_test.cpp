@@ -9,6 +9,7 @@
 #include "probe/detect/detect_memory.hpp"
 #include "probe/host.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 using namespace rigcast::probe;
@@ -16,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kCaptures = fs::path(RIGCAST_SOURCE_DIR) / "tests" / "data" / "detect";
+const fs::path kCaptures = fs::path(test::source_dir()) / "tests" / "data" / "detect";
 
 std::string text_of(const fs::path& file) {
   std::ifstream in(file);
@@ -34,7 +35,7 @@ System captured(const char* machine) {
 }
 
 const Catalogue& catalogue() {
-  static const Catalogue shipped{RIGCAST_SOURCE_DIR};
+  static const Catalogue shipped{test::source_dir()};
   return shipped;
 }
 

@@ -4,13 +4,14 @@
 #include <string>
 
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 
 namespace {
 
 std::string part(const std::string& name, double memory_mib) {
-  static const Catalogue catalogue{RIGCAST_SOURCE_DIR};
+  static const Catalogue catalogue{test::source_dir()};
   probe::Gpu gpu;
   gpu.name = name;
   gpu.memory = 1_MiB * memory_mib;

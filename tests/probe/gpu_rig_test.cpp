@@ -9,6 +9,7 @@
 #include "probe/machine.hpp"
 #include "tests/catch.hpp"
 #include "tests/folder.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 using probe::CopyCurve;
@@ -62,7 +63,7 @@ Scenario forecast_on(const std::string& rig, const std::string& more = "") {
   const auto document = TomlDocument::parse(
       "[rig]\nname = \"" + file + "\"\n" + more + "[model]\nname = \"llama-3.2-1b\"\n", "s.toml");
   REQUIRE(document.ok());
-  auto scenario = make_scenario(*document, Catalogue{RIGCAST_SOURCE_DIR});
+  auto scenario = make_scenario(*document, Catalogue{test::source_dir()});
   if (!scenario) FAIL(scenario.error().text() << "\n" << rig);
   return *std::move(scenario);
 }

@@ -12,6 +12,7 @@
 #include "probe/machine.hpp"
 #include "tests/catch.hpp"
 #include "tests/folder.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 using namespace rigcast::probe;
@@ -75,7 +76,7 @@ CpuPart cpu_of(const Machine& m) {
   const auto document = TomlDocument::parse(
       "[rig]\nname = \"" + file + "\"\n[model]\nname = \"llama-3.2-1b\"\n", "s.toml");
   REQUIRE(document.ok());
-  const auto scenario = make_scenario(*document, Catalogue{RIGCAST_SOURCE_DIR});
+  const auto scenario = make_scenario(*document, Catalogue{test::source_dir()});
   if (!scenario) FAIL(scenario.error().text());
   return scenario->rig.cpu;
 }

@@ -8,6 +8,7 @@
 #include "probe/machine.hpp"
 #include "tests/catch.hpp"
 #include "tests/folder.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 using probe::Samples;
@@ -45,7 +46,7 @@ TEST_CASE("Figures are the median of their takes, with their spread", "[probe]")
 TEST_CASE("A probed machine is a rig of measured figures", "[probe]") {
   const test::Folder folder;
   const std::string file = folder.write("rig.toml", probe::rig_toml(machine(), "ryzen-5-5600x"));
-  const Catalogue catalogue{RIGCAST_SOURCE_DIR};
+  const Catalogue catalogue{test::source_dir()};
   const auto document = TomlDocument::parse(
       "[rig]\nname = \"" + file + "\"\n[model]\nname = \"llama-3.2-1b\"\n", "s.toml");
   REQUIRE(document.ok());

@@ -10,6 +10,7 @@
 #include "core/catalogue/catalogue.hpp"
 #include "core/scenario/scenario.hpp"
 #include "core/text/toml_reader.hpp"
+#include "tests/paths.hpp"
 
 namespace rigcast::fixtures {
 
@@ -44,7 +45,7 @@ inline Scenario scenario(const Settings& settings = {}, const char* base = kSmal
   if (!document) throw std::invalid_argument(document.error().text());
   for (const auto& [key, value] : settings)
     if (auto error = document->set(key, value, key)) throw std::invalid_argument(error->text());
-  auto made = make_scenario(*document, Catalogue(RIGCAST_SOURCE_DIR));
+  auto made = make_scenario(*document, Catalogue(test::source_dir()));
   if (!made) throw std::invalid_argument(made.error().text());
   return *std::move(made);
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/tidy/source_tree.hpp"
 
 using rigcast::tidy::files;
@@ -33,7 +34,7 @@ std::vector<std::string> paths_in(const std::string& line) {
   static const std::regex kQuoted("`([A-Za-z0-9_.][A-Za-z0-9_./*-]*/[A-Za-z0-9_./*-]*)`");
   std::vector<std::string> out;
   for (const std::string& path : matches(line, kQuoted))
-    if (fs::is_directory(fs::path(RIGCAST_SOURCE_DIR) / path.substr(0, path.find('/'))))
+    if (fs::is_directory(fs::path(rigcast::test::source_dir()) / path.substr(0, path.find('/'))))
       out.push_back(path);
   return out;
 }
@@ -46,7 +47,7 @@ bool has_placeholder(const std::string& path) {
 
 // A path without its ending stands for a header and its source; "*" for any characters.
 bool exists(const std::string& path) {
-  if (fs::exists(fs::path(RIGCAST_SOURCE_DIR) / path)) return true;
+  if (fs::exists(fs::path(rigcast::test::source_dir()) / path)) return true;
   const auto star = path.find('*');
   const std::string begin = star == std::string::npos ? path + "." : path.substr(0, star);
   return std::ranges::any_of(files(),
@@ -99,7 +100,8 @@ TEST_CASE("Every link of a document leads to a file", "[tidy]") {
     for (const std::string& line : file.lines)
       for (const std::string& target : matches(line, kLink)) {
         INFO(file.path << " links to " << target);
-        CHECK(fs::exists((fs::path(RIGCAST_SOURCE_DIR) / file.path).parent_path() / target));
+        CHECK(
+            fs::exists((fs::path(rigcast::test::source_dir()) / file.path).parent_path() / target));
       }
   }
 }

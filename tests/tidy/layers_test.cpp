@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/tidy/include.hpp"
 #include "tests/tidy/source_tree.hpp"
 
@@ -27,7 +28,7 @@ struct Layers {
 Layers read_layers() {
   Layers layers;
   std::istringstream in(
-      rigcast::tidy::read(std::string(RIGCAST_SOURCE_DIR) + "/tests/tidy/layers.txt"));
+      rigcast::tidy::read(std::string(rigcast::test::source_dir()) + "/tests/tidy/layers.txt"));
   for (std::string line; std::getline(in, line);) {
     std::istringstream words(line.substr(0, line.find('#')));
     std::string first, second, arrow;

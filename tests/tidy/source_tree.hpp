@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/paths.hpp"
+
 namespace rigcast::tidy {
 
 namespace fs = std::filesystem;
@@ -50,7 +52,7 @@ inline std::string read(const fs::path& file) {
 
 /// Every text file below the root: those that hold no NUL.
 inline std::vector<SourceFile> source_tree() {
-  const fs::path root = RIGCAST_SOURCE_DIR;
+  const fs::path root = test::source_dir();
   std::vector<SourceFile> files;
   for (fs::recursive_directory_iterator it(root), end; it != end; ++it) {
     if (it->is_directory() && is_skipped_folder(it->path(), it.depth() == 0))

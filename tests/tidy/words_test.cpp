@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/tidy/source_tree.hpp"
 
 using rigcast::tidy::files;
@@ -89,8 +90,8 @@ std::string violations(const SourceFile& file, const BannedWords& words) {
 }  // namespace
 
 TEST_CASE("No identifier and no file has a name that the field has a better word for", "[tidy]") {
-  const BannedWords words = read_words(
-      rigcast::tidy::read(std::string(RIGCAST_SOURCE_DIR) + "/tests/tidy/banned_words.txt"));
+  const BannedWords words = read_words(rigcast::tidy::read(
+      std::string(rigcast::test::source_dir()) + "/tests/tidy/banned_words.txt"));
   REQUIRE(words.names.size() > 10);
   std::string out;
   for (const SourceFile& file : files())

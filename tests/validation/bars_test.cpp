@@ -5,6 +5,7 @@
 
 #include "tests/catch.hpp"
 #include "tests/folder.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 
@@ -158,7 +159,7 @@ TEST_CASE("A file of bars says what is wrong in it", "[bars]") {
   CHECK(read(whole + "reason = \"why\"\nnever = [\"a\"]\n"));
   CHECK_FALSE(read(whole + "never = [\"a\"]\n"));
   CHECK_FALSE(read(whole + "reason = \"why\"\nalone = [\"b\"]\n"));
-  CHECK(read_bars(RIGCAST_SOURCE_DIR "/tests/validation/bars.toml"));
+  CHECK(read_bars(test::source_path("/tests/validation/bars.toml")));
 }
 
 TEST_CASE("The largest errors are those that are not within the median's bar", "[bars]") {

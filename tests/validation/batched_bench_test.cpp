@@ -9,6 +9,7 @@
 #include "perfmodel/resolve_placement.hpp"
 #include "tests/catch.hpp"
 #include "tests/folder.hpp"
+#include "tests/paths.hpp"
 #include "tests/peers/llama_cpp.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
@@ -265,7 +266,7 @@ TEST_CASE("Several users are measured with llama.cpp itself", "[batched-bench][l
   ::setenv("LLAMA_CPP_FOLDER", test::llama_cpp_folder()->c_str(), 1);
   const Folder folder;
   const std::string file = folder / "model.gguf", program = folder / "llama-batched-bench";
-  const std::string make = RIGCAST_PROGRAM " synth smollm2-135m --layers 4 -o " + file + " >" +
+  const std::string make = test::program() + " synth smollm2-135m --layers 4 -o " + file + " >" +
                            (folder / "synth") + " 2>&1";
   REQUIRE(std::system(make.c_str()) == 0);
   fs::create_symlink(LLAMA_BENCH_PROGRAM, program);

@@ -7,6 +7,7 @@
 #include "report/report_json.hpp"
 #include "tests/catch.hpp"
 #include "tests/folder.hpp"
+#include "tests/paths.hpp"
 #include "validation/runs/packed_runs.hpp"
 #include "validation/runs/run_archive.hpp"
 
@@ -46,7 +47,7 @@ TEST_CASE("Reports of all runs that were kept can be read back", "[validation][r
   namespace fs = std::filesystem;
   int reports = 0;
   for (const auto& file :
-       fs::recursive_directory_iterator(RIGCAST_SOURCE_DIR "/tests/validation")) {
+       fs::recursive_directory_iterator(test::source_path("/tests/validation"))) {
     if (!file.path().string().ends_with(".jsonl.gz")) continue;
     INFO(file.path());
     const auto suite = validation::read_archive(file.path());

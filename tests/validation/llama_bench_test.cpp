@@ -13,6 +13,7 @@
 #include "perfmodel/resolve_placement.hpp"
 #include "tests/catch.hpp"
 #include "tests/folder.hpp"
+#include "tests/paths.hpp"
 #include "tests/peers/llama_cpp.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
@@ -449,7 +450,7 @@ TEST_CASE("A scenario is measured with llama.cpp itself", "[llama-bench][llama.c
   const Folder folder;
   const std::string file = folder / "model.gguf";
   const std::string make =
-      RIGCAST_PROGRAM " synth smollm2-135m -o " + file + " >" + (folder / "synth") + " 2>&1";
+      test::program() + " synth smollm2-135m -o " + file + " >" + (folder / "synth") + " 2>&1";
   REQUIRE(std::system(make.c_str()) == 0);
   const auto bench = find_llama_bench(LLAMA_BENCH_PROGRAM);
   if (!bench) FAIL(bench.error().text());

@@ -11,6 +11,7 @@
 #include "perfmodel/resolve_placement.hpp"
 #include "tests/catch.hpp"
 #include "tests/folder.hpp"
+#include "tests/paths.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 #include "validation/report_comparison.hpp"
 #include "validation/runs/process/child_process.hpp"
@@ -29,7 +30,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr Seconds kShort{1.5};
-const fs::path kRoot = RIGCAST_SOURCE_DIR;
+const fs::path kRoot = test::source_dir();
 const fs::path kScript = kRoot / "scripts/run_transformers.py";
 
 Report forecast_of(const fixtures::Settings& settings) {
@@ -170,7 +171,7 @@ TEST_CASE("A scenario is what the script is asked for", "[transformers]") {
 
 TEST_CASE("Every run of the suite fits a GPU, and is one that the script is asked for",
           "[transformers]") {
-  const Catalogue catalogue(RIGCAST_SOURCE_DIR);
+  const Catalogue catalogue(test::source_dir());
   const auto suite = TomlDocument::read(kRoot / "examples/suites/transformers.toml");
   REQUIRE(suite);
   std::map<std::string, int> kinds;

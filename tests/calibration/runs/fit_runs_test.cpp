@@ -11,6 +11,7 @@
 #include "core/runtime/load_profile.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/catalogue_fixture.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 using namespace rigcast::calibration;
@@ -18,8 +19,8 @@ using namespace rigcast::calibration;
 namespace {
 
 constexpr int kJobs = 2;
-const std::string kCpuRuns = RIGCAST_SOURCE_DIR "/tests/validation/fit.jsonl.gz";
-const std::string kGpuRuns = RIGCAST_SOURCE_DIR "/tests/validation/fit-h200.jsonl.gz";
+const std::string kCpuRuns = test::source_path("/tests/validation/fit.jsonl.gz");
+const std::string kGpuRuns = test::source_path("/tests/validation/fit-h200.jsonl.gz");
 
 KeptRows kept_of(const std::vector<std::string>& files) {
   auto kept = KeptRows::read(files, fixtures::catalogue());

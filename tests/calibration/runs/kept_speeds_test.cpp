@@ -8,6 +8,7 @@
 
 #include "tests/catch.hpp"
 #include "tests/core/catalogue_fixture.hpp"
+#include "tests/paths.hpp"
 #include "validation/runs/packed_runs.hpp"
 #include "validation/runs/replay.hpp"
 
@@ -15,8 +16,8 @@ using namespace rigcast;
 using namespace rigcast::calibration;
 
 TEST_CASE("Kept runs are rows of their own machine", "[calibrate]") {
-  const std::vector<std::string> paths{RIGCAST_SOURCE_DIR
-                                       "/tests/validation/zen5-2-cores.jsonl.gz"};
+  const std::vector<std::string> paths{
+      test::source_path("/tests/validation/zen5-2-cores.jsonl.gz")};
   const auto speeds = kept_speeds(paths, fixtures::catalogue());
   if (!speeds) FAIL(speeds.error().text());
   const auto suite = validation::read_archive(paths.front());
@@ -39,6 +40,6 @@ TEST_CASE("Kept runs are rows of their own machine", "[calibrate]") {
 }
 
 TEST_CASE("What is no archive of runs is refused", "[calibrate]") {
-  const std::vector<std::string> paths{RIGCAST_SOURCE_DIR "/README.md"};
+  const std::vector<std::string> paths{test::source_path("/README.md")};
   CHECK_FALSE(kept_speeds(paths, fixtures::catalogue()));
 }

@@ -11,6 +11,7 @@
 #include "measurements/serving/serving_measurement.hpp"
 #include "sim/serving/simulate_load.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 using namespace rigcast::calibration;
@@ -18,7 +19,7 @@ using namespace rigcast::calibration;
 namespace {
 
 const Catalogue& catalogue() {
-  static const Catalogue all{RIGCAST_SOURCE_DIR};
+  static const Catalogue all{test::source_dir()};
   return all;
 }
 

@@ -5,6 +5,7 @@
 
 #include "tests/cli/program.hpp"
 #include "tests/engine/serve/http/http_client.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast::cli_test;
 using namespace std::chrono_literals;
@@ -90,7 +91,7 @@ TEST_CASE("Clients that others wrote are served", "[cli][serve][clients]") {
   const std::string log = folder / "clients.txt";
   int status = -1;
   served(small_file(folder), [&](std::uint16_t port) {
-    status = std::system((RIGCAST_SOURCE_DIR "/scripts/serve-clients.sh http://127.0.0.1:" +
+    status = std::system((test::source_path("/scripts/serve-clients.sh http://127.0.0.1:") +
                           std::to_string(port) + " small test-key > " + log + " 2>&1")
                              .c_str());
   });

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "tests/cli/ui/ui_program.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast::cli_test;
 using namespace std::chrono_literals;
@@ -26,7 +27,7 @@ TEST_CASE("No file is read because a request names it", "[ui]") {
   const UiProgram ui;
   const Folder place;
   // Files that the command would read, each of which makes a forecast that works.
-  const fs::path source(RIGCAST_SOURCE_DIR);
+  const fs::path source(test::source_dir());
   const std::string gpu = place / "gpu.toml", rig = place / "rig.toml", spec = place / "m.toml";
   const std::string runtime = place / "r.toml", load = place / "load.toml";
   fs::copy_file(source / "hwprofiles/gpus/rtx-3060-12gb.toml", gpu);

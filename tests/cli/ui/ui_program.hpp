@@ -15,6 +15,7 @@
 
 #include "tests/cli/program.hpp"
 #include "tests/engine/serve/http/http_client.hpp"
+#include "tests/paths.hpp"
 
 namespace rigcast::cli_test {
 
@@ -32,7 +33,7 @@ class UiProgram {
       ::setpgid(0, 0);
       ::dup2(ends[1], 1);
       ::setenv("XDG_DATA_HOME", (place_ / "own").c_str(), 1);
-      std::vector<std::string> words = {RIGCAST_PROGRAM, "ui", "--port", "0"};
+      std::vector<std::string> words = {test::program(), "ui", "--port", "0"};
       words.insert(words.end(), more.begin(), more.end());
       std::vector<char*> argv;
       for (std::string& word : words) argv.push_back(word.data());

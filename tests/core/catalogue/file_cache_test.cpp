@@ -5,6 +5,7 @@
 #include "core/catalogue/catalogue.hpp"
 #include "tests/catch.hpp"
 #include "tests/core/profile_fixture.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 namespace fs = std::filesystem;
@@ -77,7 +78,7 @@ TEST_CASE("What could not be read is tried again", "[cache]") {
 }
 
 TEST_CASE("A catalogue that was copied shares what was read", "[cache]") {
-  const Catalogue first(RIGCAST_SOURCE_DIR);
+  const Catalogue first(test::source_dir());
   const Catalogue second = first;
   const auto file = first.runtime_file("llama.cpp");
   REQUIRE(file);

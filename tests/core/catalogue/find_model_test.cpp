@@ -9,6 +9,7 @@
 #include "tests/catch.hpp"
 #include "tests/core/catalogue_fixture.hpp"
 #include "tests/folder.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 using fixtures::catalogue;
@@ -147,7 +148,7 @@ TEST_CASE("A model that is found by an alias is called so, and its files too", "
 
 TEST_CASE("A spec, a config.json and its folder are models", "[catalogue]") {
   const test::Folder folder;
-  const auto root = std::filesystem::path(RIGCAST_SOURCE_DIR);
+  const auto root = std::filesystem::path(test::source_dir());
   std::filesystem::copy_file(root / "models/qwen3-8b.toml", folder / "mine.toml");
   std::filesystem::create_directories(folder / "Mine-8B");
   std::filesystem::copy_file(root / "tests/data/hugging_face/qwen3-8b.json",

@@ -10,6 +10,7 @@
 #include "tests/catch.hpp"
 #include "tests/core/catalogue_fixture.hpp"
 #include "tests/folder.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 using fixtures::contains;
@@ -17,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kShipped = RIGCAST_SOURCE_DIR;
+const fs::path kShipped = test::source_dir();
 
 void write(const fs::path& file, const std::string& text) {
   fs::create_directories(file.parent_path());

@@ -9,13 +9,14 @@
 #include "tests/catch.hpp"
 #include "tests/core/catalogue_fixture.hpp"
 #include "tests/folder.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kRoot(RIGCAST_SOURCE_DIR);
+const fs::path kRoot(test::source_dir());
 
 std::string file(const char* name) { return (kRoot / name).string(); }
 

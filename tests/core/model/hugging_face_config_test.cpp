@@ -15,6 +15,7 @@
 #include "tests/catch.hpp"
 #include "tests/core/catalogue_fixture.hpp"
 #include "tests/folder.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 using fixtures::catalogue;
@@ -25,7 +26,7 @@ namespace {
 
 // Keys that determine shapes, with the values of the published files.
 const std::filesystem::path kConfigs =
-    std::filesystem::path(RIGCAST_SOURCE_DIR) / "tests/data/hugging_face";
+    std::filesystem::path(test::source_dir()) / "tests/data/hugging_face";
 
 json config(const char* id) {
   std::ifstream in(kConfigs / (std::string(id) + ".json"));

@@ -6,13 +6,14 @@
 
 #include "core/model/quantized_model.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 
 namespace rigcast {
 namespace {
 
 ModelSpec model(const std::string& id) {
   auto spec =
-      load_model_spec(std::filesystem::path(RIGCAST_SOURCE_DIR) / "models" / (id + ".toml"));
+      load_model_spec(std::filesystem::path(test::source_dir()) / "models" / (id + ".toml"));
   if (!spec) FAIL(spec.error().text());
   return *std::move(spec);
 }
@@ -177,7 +178,7 @@ TEST_CASE("A published size is of the release whose name was given", "[quant]") 
 
 TEST_CASE("Every recipe in models/ is about as large as its nearest mix", "[quant][data]") {
   int recipes = 0;
-  const auto folder = std::filesystem::path(RIGCAST_SOURCE_DIR) / "models";
+  const auto folder = std::filesystem::path(test::source_dir()) / "models";
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
     if (file.path().extension() != ".toml") continue;
     const ModelSpec spec = model(file.path().stem().string());

@@ -8,6 +8,7 @@
 
 #include "tests/catch.hpp"
 #include "tests/core/model_fixtures.hpp"
+#include "tests/paths.hpp"
 
 namespace rigcast {
 namespace {
@@ -304,7 +305,7 @@ TEST_CASE("A spec without a width it needs is refused, and so is a nonsensical s
 TEST_CASE("Every model of models/ has a table in every mix", "[tensors][data]") {
   int models = 0;
   for (const auto& file :
-       std::filesystem::directory_iterator(std::filesystem::path(RIGCAST_SOURCE_DIR) / "models")) {
+       std::filesystem::directory_iterator(std::filesystem::path(test::source_dir()) / "models")) {
     if (file.path().extension() != ".toml") continue;
     INFO(file.path().string());
     const auto model = load_model_spec(file.path());

@@ -6,6 +6,7 @@
 #include "core/scenario/batch_limits.hpp"
 #include "core/serving/pool_tokens.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
 using namespace rigcast;
@@ -163,7 +164,7 @@ TEST_CASE("A load on GPUs of which no batch was measured is said to be without e
 }
 
 TEST_CASE("GPUs share every layer of a server, or it is said why not", "[serving]") {
-  const Catalogue catalogue(RIGCAST_SOURCE_DIR);
+  const Catalogue catalogue(test::source_dir());
   const auto with_gpus = [&](const std::string& rig, const char* runtime = "vllm") {
     const auto document = TomlDocument::parse(
         "[rig]\n" + rig + "\n[model]\nname = \"llama-3.1-8b\"\nquant = \"" +

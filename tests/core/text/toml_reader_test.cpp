@@ -3,6 +3,7 @@
 #include <string>
 
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 
@@ -208,7 +209,7 @@ TEST_CASE("A file that is none says so", "[toml]") {
   const auto missing = TomlDocument::read("no/such/file.toml");
   REQUIRE_FALSE(missing);
   CHECK(contains(missing.error().text(), "no/such/file.toml"));
-  const auto folder = TomlDocument::read(RIGCAST_SOURCE_DIR);
+  const auto folder = TomlDocument::read(test::source_dir());
   REQUIRE_FALSE(folder);
   CHECK(contains(folder.error().text(), "is a directory"));
 }

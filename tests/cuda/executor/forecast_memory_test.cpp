@@ -7,6 +7,7 @@
 #include "perfmodel/memory.hpp"
 #include "tests/catch.hpp"
 #include "tests/engine/executor_fixture.hpp"
+#include "tests/paths.hpp"
 #include "tests/perfmodel/machine_fixture.hpp"
 
 using namespace rigcast;
@@ -40,7 +41,7 @@ ModelSpec layers_of(ModelSpec spec, int layers) {
 
 Scenario scenario_for(const Case& c) {
   Scenario s = rigcast::fixtures::scenario_of(c.model, machine(c.vram), c.quant);
-  auto runtime = load_runtime_profile(RIGCAST_SOURCE_DIR "/runtimes/rigcast.toml");
+  auto runtime = load_runtime_profile(test::source_path("/runtimes/rigcast.toml"));
   REQUIRE(runtime);
   s.runtime = *std::move(runtime);
   // A limit is of what the engine allocates, without its CUDA context and other programs.

@@ -5,13 +5,14 @@
 #include "engine/gguf/model/read_model.hpp"
 #include "engine/gguf/model/read_spec.hpp"
 #include "tests/engine/gguf/gguf_fixture.hpp"
+#include "tests/paths.hpp"
 
 namespace rigcast::engine {
 namespace {
 
 using namespace fixtures;
 
-const std::filesystem::path kFolder = std::filesystem::path(RIGCAST_SOURCE_DIR) / "tests/data/gguf";
+const std::filesystem::path kFolder = std::filesystem::path(test::source_dir()) / "tests/data/gguf";
 
 struct Seed {
   std::string name;

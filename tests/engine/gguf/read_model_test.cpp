@@ -11,6 +11,7 @@
 #include "engine/tokenizer/file_vocabulary.hpp"
 #include "tests/core/model_fixtures.hpp"
 #include "tests/engine/gguf/gguf_fixture.hpp"
+#include "tests/paths.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -105,7 +106,7 @@ std::string error_when(Change change) {
 }  // namespace
 
 TEST_CASE("A file of a model of the catalogue gives that model", "[gguf]") {
-  const Catalogue catalogue(RIGCAST_SOURCE_DIR);
+  const Catalogue catalogue(test::source_dir());
   int models = 0;
   for (const std::string& id : catalogue.ids("models")) {
     const auto spec = catalogue.model(id);

@@ -13,6 +13,7 @@
 #include "tests/catch.hpp"
 #include "tests/folder.hpp"
 #include "tests/page_cache.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;
@@ -30,7 +31,7 @@ TEST_CASE("A file is brought into the page cache to its last byte", "[engine][lo
 TEST_CASE("Vectors that are asked for come without what lies around them", "[engine][load]") {
   const test::Folder folder;
   const std::string path = folder / "model.gguf";
-  ModelSpec spec = *Catalogue(RIGCAST_SOURCE_DIR).model("qwen3-0.6b");
+  ModelSpec spec = *Catalogue(test::source_dir()).model("qwen3-0.6b");
   spec.layers = 7;
   spec.vocabulary = 8192;
   const QuantMix mix = *QuantMix::from_name("Q4_K_M");

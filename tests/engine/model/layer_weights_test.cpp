@@ -9,12 +9,13 @@
 #include "core/model/tensor_table.hpp"
 #include "engine/model/model.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;
 
 TEST_CASE("The list of a layer's weights names what tables of tensors have", "[engine][model]") {
-  const Catalogue catalogue(RIGCAST_SOURCE_DIR);
+  const Catalogue catalogue(test::source_dir());
   const Layer any;
   std::set<std::string> unseen;
   for_each_weight([&](LayerWeight weight, const auto&) { unseen.emplace(name_of(weight)); }, any);

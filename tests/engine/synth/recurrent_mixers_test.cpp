@@ -8,12 +8,13 @@
 #include "core/model/tensor_table.hpp"
 #include "engine/synth/file_tensors.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 
 namespace rigcast::engine {
 namespace {
 
 ModelSpec catalogue_model(const std::string& id) {
-  auto spec = load_model_spec(std::string(RIGCAST_SOURCE_DIR) + "/models/" + id + ".toml");
+  auto spec = load_model_spec(std::string(test::source_dir()) + "/models/" + id + ".toml");
   REQUIRE(spec);
   return *spec;
 }

@@ -20,6 +20,7 @@
 #include "tests/catch.hpp"
 #include "tests/engine/tiny_model.hpp"
 #include "tests/folder.hpp"
+#include "tests/paths.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -119,7 +120,7 @@ TEST_CASE("Models of the catalogue have a file, or an architecture that is refus
       "qwen35",      "qwen35moe",   "nemotron_h_moe", "phi2"};
   std::set<std::string> seen;
   for (const auto& entry :
-       std::filesystem::directory_iterator(std::string(RIGCAST_SOURCE_DIR) + "/models")) {
+       std::filesystem::directory_iterator(std::string(test::source_dir()) + "/models")) {
     if (entry.path().extension() != ".toml") continue;
     const auto spec = load_model_spec(entry.path());
     REQUIRE(spec);

@@ -2,6 +2,7 @@
 #include "measurements/serving/resolve_serving.hpp"
 
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 
@@ -25,7 +26,7 @@ const std::string kVllm =
     "2048; max_num_seqs 64,";
 
 std::string refusal(const std::string& line) {
-  NameResolver resolver{Catalogue(RIGCAST_SOURCE_DIR)};
+  NameResolver resolver{Catalogue(test::source_dir())};
   const auto run = resolve_serving(one(line), resolver);
   return run ? std::string() : run.error().message;
 }
@@ -59,7 +60,7 @@ TEST_CASE("A server's settings are read from its command, too", "[serving]") {
 }
 
 TEST_CASE("The scenario of a server's run is what a user would give", "[serving]") {
-  NameResolver resolver{Catalogue(RIGCAST_SOURCE_DIR)};
+  NameResolver resolver{Catalogue(test::source_dir())};
   const auto run = resolve_serving(one(kVllm), resolver);
   REQUIRE(run);
   const Scenario& s = *run->scenario;
@@ -86,7 +87,7 @@ TEST_CASE("A run that is not forecast says why", "[serving]") {
         "GPUs that share requests so are not forecast");
   // Stages and engines are counted: columns of the table that this one does not have.
   ServingMeasurement groups = one(start + "vllm,Qwen3-4B,bf16,RTX 3090,4,1,closed,4" + end);
-  NameResolver resolver{Catalogue(RIGCAST_SOURCE_DIR)};
+  NameResolver resolver{Catalogue(test::source_dir())};
   groups.pipeline_parallel = groups.data_parallel = 2;
   const auto run = resolve_serving(groups, resolver);
   REQUIRE(run);
@@ -113,7 +114,7 @@ TEST_CASE("A run that is not forecast says why", "[serving]") {
 }
 
 TEST_CASE("Sequences in lockstep are llama.cpp's, without a load", "[serving]") {
-  NameResolver resolver{Catalogue(RIGCAST_SOURCE_DIR)};
+  NameResolver resolver{Catalogue(test::source_dir())};
   const auto run = resolve_serving(
       one("A1,somewhere,llama.cpp,Qwen3-4B,gguf-q4_k_m,RTX 3090,1,,lockstep,8,,512,32,,,,,,,,,"
           "n_batch 1024; n_ubatch 256; is_pp_shared 1,"),
@@ -129,7 +130,7 @@ TEST_CASE("Sequences in lockstep are llama.cpp's, without a load", "[serving]") 
 }
 
 TEST_CASE("What a benchmark does not know is asked for, and wins where it is given", "[serving]") {
-  NameResolver resolver{Catalogue(RIGCAST_SOURCE_DIR)};
+  NameResolver resolver{Catalogue(test::source_dir())};
   ServingMeasurement m;
   m.id = m.source = "run.json";
   m.arrival = "closed";

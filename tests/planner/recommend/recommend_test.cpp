@@ -8,6 +8,7 @@
 #include "planner/recommend/recommend_text.hpp"
 #include "sim/simulate.hpp"
 #include "tests/catch.hpp"
+#include "tests/paths.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 
 using namespace rigcast;
@@ -16,13 +17,13 @@ using namespace rigcast::planner;
 namespace {
 
 const Catalogue& catalogue() {
-  static const Catalogue shipped{RIGCAST_SOURCE_DIR};
+  static const Catalogue shipped{test::source_dir()};
   return shipped;
 }
 
 const QualityTable& quality() {
   static const auto table =
-      QualityTable::read(std::filesystem::path(RIGCAST_SOURCE_DIR) / "models" / "quality");
+      QualityTable::read(std::filesystem::path(test::source_dir()) / "models" / "quality");
   REQUIRE(table.ok());
   return *table;
 }

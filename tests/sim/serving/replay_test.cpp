@@ -10,6 +10,7 @@
 #include "perfmodel/memory.hpp"
 #include "perfmodel/resolve_placement.hpp"
 #include "sim/serving/step_cost.hpp"
+#include "tests/paths.hpp"
 #include "tests/sim/scenario_fixtures.hpp"
 #include "tests/sim/serving/serving_fixture.hpp"
 
@@ -35,7 +36,7 @@ std::vector<std::string> fields_of(const std::string& line) {
 }
 
 Measured measured_run() {
-  std::ifstream file(RIGCAST_SOURCE_DIR "/runtimes/measurements/serving/rtx4090-llama-3.1-8b.csv");
+  std::ifstream file(test::source_path("/runtimes/measurements/serving/rtx4090-llama-3.1-8b.csv"));
   Measured run;
   std::string line;
   while (std::getline(file, line)) {

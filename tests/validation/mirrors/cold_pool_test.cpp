@@ -4,6 +4,7 @@
 
 #include "core/scenario/engine_sizes.hpp"
 #include "engine/backends/cuda/batch/pool_size.hpp"
+#include "tests/paths.hpp"
 #include "tests/validation/mirrors/mirror_fixture.hpp"
 
 using namespace rigcast;
@@ -13,7 +14,7 @@ namespace {
 
 Scenario served(Bytes vram, KvPolicy policy) {
   Scenario s = scenario_of(llama_3_8b(), machine(vram), "Q4_K_M");
-  auto runtime = load_runtime_profile(RIGCAST_SOURCE_DIR "/runtimes/rigcast.toml");
+  auto runtime = load_runtime_profile(test::source_path("/runtimes/rigcast.toml"));
   REQUIRE(runtime);
   s.runtime = *std::move(runtime);
   s.kv.policy = policy;

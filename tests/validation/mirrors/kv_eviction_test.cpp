@@ -12,6 +12,7 @@
 #include "core/runtime/load_profile.hpp"
 #include "core/scenario/engine_sizes.hpp"
 #include "perfmodel/runtimes/rigcast_kv.hpp"
+#include "tests/paths.hpp"
 #include "tests/perfmodel/machine_fixture.hpp"
 
 using namespace rigcast;
@@ -21,7 +22,7 @@ namespace {
 
 Scenario paged(Bytes vram, TokenCount context, QuantFormat cold) {
   Scenario s = scenario_of(llama_3_8b(), machine(vram), "Q4_K_M");
-  auto runtime = load_runtime_profile(RIGCAST_SOURCE_DIR "/runtimes/rigcast.toml");
+  auto runtime = load_runtime_profile(test::source_path("/runtimes/rigcast.toml"));
   REQUIRE(runtime);
   s.runtime = *std::move(runtime);
   s.kv.policy = KvPolicy::kPaged;

@@ -8,6 +8,7 @@
 #include "core/runtime/load_profile.hpp"
 #include "engine/placement/host_placement.hpp"
 #include "engine/synth/synthetic_model.hpp"
+#include "tests/paths.hpp"
 #include "tests/perfmodel/machine_fixture.hpp"
 
 namespace rigcast::fixtures {
@@ -30,7 +31,7 @@ inline std::vector<std::string> computed_mixes() {
 /// The model on one GPU of 24 GiB, as `rigcast run` executes it.
 inline Scenario engine_scenario(ModelSpec model, const char* quant) {
   Scenario s = scenario_of(std::move(model), machine(), quant);
-  auto runtime = load_runtime_profile(RIGCAST_SOURCE_DIR "/runtimes/rigcast.toml");
+  auto runtime = load_runtime_profile(test::source_path("/runtimes/rigcast.toml"));
   REQUIRE(runtime);
   s.runtime = *std::move(runtime);
   s.workload.prompt_tokens = 1000;
