@@ -11,10 +11,7 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  # Paths count from the source folder on, so that a fresh clone finds what another compiled.
-  set(RIGCAST_LAUNCHER ${CMAKE_COMMAND} -E env
-    CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
-    CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+  set(RIGCAST_LAUNCHER ${PROJECT_SOURCE_DIR}/cmake/ccache.sh ${PROJECT_SOURCE_DIR})
   if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
     set(CMAKE_CXX_COMPILER_LAUNCHER ${RIGCAST_LAUNCHER})
   endif()

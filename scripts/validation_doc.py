@@ -26,6 +26,7 @@ REGIMES = [
     ("Layers and experts shared with the host", {"layer split", "experts in RAM"},
      ["decode", "prefill", "cold", "vram", "ram"]),
     ("KV cache not all in VRAM", {"KV in RAM"}, ["decode", "prefill", "cliff", "vram", "ram"])]
+ALONE = ["decode", "prefill", "resident", "warm", "cold", "memory"]
 LOADS = ["ttft50", "ttft95", "tpot50", "tpot95", "served", "vram", "ram"]
 
 
@@ -96,6 +97,10 @@ def activities(machine):
     return table(["", "runs", "of its phase", "median error", "middle", "worst"], rows)
 
 
+def subject(machine):
+    return place(machine) + (", several users" if all(r.is_load for r in machine.runs) else "")
+
+
 def place(machine):
     rig = machine.rigs[0]
     cpu = f"{rig['cpu_name']}, {rig['cpu_cores']} cores, {rig['cpu_simd']}"
@@ -127,6 +132,11 @@ than a tenth from before the run to after it."""
     return text + (f"\nAt the last try they still had in: {', '.join(changed)}." if changed else "")
 
 
+def on_cpu(machine):
+    return [([r for r in machine.counted if r.is_load == loads], columns)
+            for loads, columns in ((False, ALONE), (True, LOADS[:-2] + ["memory"]))]
+
+
 def section(machine):
     runs = "Every configuration, with the forecast that was written before it was run:"
     if machine.has_gpu:
@@ -134,10 +144,10 @@ def section(machine):
         pictures = [f"![{p.stem}](pictures/{p.name})" for p in found]
         middle = [coverage(machine), largest(machine), *pictures, runs, by_regime(machine)]
     else:
-        columns = ["decode", "prefill", "resident", "warm", "cold", "memory"]
-        middle = [runs, all_runs(machine.counted, columns)]
+        middle = [runs] + [all_runs(some, columns) for some, columns in on_cpu(machine) if some]
+    traced = ["By activity, from a traced run of each:", activities(machine)]
     return "\n\n".join([f"## {machine.name}", machine_text(machine), summary(machine), *middle,
-                        "By activity, from a traced run of each:", activities(machine)]) + "\n"
+                        *(traced if machine.judged["activity_summary"] else [])]) + "\n"
 
 
 def main():
@@ -147,7 +157,7 @@ def main():
     documents = {options.output: filled("validation.md", {"machines": sections})}
     if options.output == TARGET:
         documents[README] = readme_with(
-            "validation", "\n".join(f"{place(m)}:\n\n{summary(m)}\n" for m in found))
+            "validation", "\n".join(f"{subject(m)}:\n\n{summary(m)}\n" for m in found))
     write(documents, options.check, "scripts/validation_doc.py")
 
 

@@ -94,7 +94,7 @@ TEST_CASE("The fastest mix is not the first to try, for it loses most", "[cli]")
 }
 
 TEST_CASE("Evicted blocks in a smaller type are no free gain", "[cli]") {
-  for (const json& a : advice({test::source_path("/examples/s2-diagnosis.toml")})) {
+  for (const json& a : advice({rigcast::test::source_path("/examples/s2-diagnosis.toml")})) {
     INFO(a.dump());
     CHECK_FALSE((contains(a.at("flags"), "kv.cold_type") && a.at("loss_nats") == 0));
   }

@@ -329,7 +329,7 @@ TEST_CASE("A catalogue that is not there is said clearly", "[cli]") {
 
 TEST_CASE("A catalogue elsewhere is used where it is named", "[cli]") {
   const Outcome o =
-      run({"list", "runtimes"}, {.environment = {{"RIGCAST_DATA", test::source_dir()}}});
+      run({"list", "runtimes"}, {.environment = {{"RIGCAST_DATA", rigcast::test::source_dir()}}});
   CHECK(o.exit == 0);
   CHECK(contains(o.out, "llama.cpp"));
 }

@@ -106,12 +106,13 @@ struct Files {
     header.set("tokenizer.ggml.eos_token_id", std::uint32_t(2));
     header.set("tokenizer.ggml.unknown_token_id", std::uint32_t(0));
     fixtures::write_sparse(header, gguf);
-    std::istringstream all(read(test::source_path("/runtimes/measurements/benchmarks.csv")));
+    std::istringstream all(
+        read(rigcast::test::source_path("/runtimes/measurements/benchmarks.csv")));
     std::string head;
     for (std::string line; std::count(head.begin(), head.end(), '\n') < 40;)
       if (std::getline(all, line)) head += line + "\n";
     std::ofstream(csv) << head;
-    const std::string rig = read(test::source_path("/hwprofiles/rigs/dual-rtx-3090.toml"));
+    const std::string rig = read(rigcast::test::source_path("/hwprofiles/rigs/dual-rtx-3090.toml"));
     const std::string json = R"([{"build_commit":"x","model_type":"llama 1B","n_gpu_layers":99,
       "n_prompt":512,"n_gen":0,"avg_ts":100.5,"gpu_info":"NVIDIA GeForce RTX 3090"}])";
     for (int i = 0; i < 12; ++i) {

@@ -223,7 +223,7 @@ TEST_CASE("A scenario and measurements may come through a pipe", "[cli][input]")
       folder.write("s.toml", "[rig]\ngpu = 'rtx-3060-12gb'\n[model]\nname = 'llama-3.2-1b'\n");
   const auto piped = [&](const std::string& command) {
     const Folder place;
-    const std::string all = "'" + test::program() + "' " + command + " >" + place / "out";
+    const std::string all = "'" + rigcast::test::program() + "' " + command + " >" + place / "out";
     const int status = std::system(("bash -c \"" + all + "\"").c_str());
     CHECK(WEXITSTATUS(status) == 0);
     return read(place / "out");
@@ -231,7 +231,7 @@ TEST_CASE("A scenario and measurements may come through a pipe", "[cli][input]")
   const std::string plain = piped("simulate " + scenario + " --no-advice --format json");
   CHECK(piped("simulate /dev/stdin --no-advice --format json <" + scenario) == plain);
   CHECK(piped("simulate <(sleep 0.3; cat " + scenario + ") --no-advice --format json") == plain);
-  const std::string rows = test::source_path("/runtimes/measurements/benchmarks.csv");
+  const std::string rows = rigcast::test::source_path("/runtimes/measurements/benchmarks.csv");
   CHECK(contains(piped("validate --against <(head -60 " + rows + ") --format json"),
                  "rigcast.validation/1"));
 }

@@ -184,7 +184,8 @@ TEST_CASE("Every verb ends at once where it alone is interrupted, and says what 
     std::chrono::milliseconds after;
     const char* text;  // nullptr: the signal ends it, as nothing is kept
   };
-  const std::string measurements = test::source_path("/runtimes/measurements/benchmarks.csv");
+  const std::string measurements =
+      rigcast::test::source_path("/runtimes/measurements/benchmarks.csv");
   const std::vector<std::string> gpu = {"--gpu", "rtx-3060-12gb", "--model", "llama-3.1-8b"};
   for (const Case& c : std::initializer_list<Case>{
            {{"simulate", "--context", "131072", "--output-tokens", "130000", "--exact"},

@@ -10,7 +10,7 @@ using nlohmann::json;
 
 namespace {
 
-const fs::path kRoot = test::source_dir();
+const fs::path kRoot = rigcast::test::source_dir();
 
 json simulated(const std::vector<std::string>& more, const std::string& gpu = "rtx-3090") {
   std::vector<std::string> words = {"simulate", "--gpu",       gpu,        "--context",

@@ -272,7 +272,7 @@ TEST_CASE("Experts and windows are in a model's JSON where it has them", "[cli]"
 }
 
 TEST_CASE("Every example scenario of the repository has an answer", "[cli]") {
-  const fs::path examples = fs::path(test::source_dir()) / "examples";
+  const fs::path examples = fs::path(rigcast::test::source_dir()) / "examples";
   if (!fs::exists(examples)) return;
   for (const auto& entry : fs::directory_iterator(examples)) {
     if (entry.path().extension() != ".toml") continue;

@@ -174,7 +174,7 @@ TEST_CASE("What no program runs is refused before anything is measured", "[cli][
   refused({"--runtime", "llama.cpp", "--llama-bench", folder / "suite.toml"}, "suite.toml");
   refused({"--llama-bench", "/bin/true"}, "--runtime llama.cpp");
   // A profile that is named by its file is the same runtime.
-  refused({"--runtime", test::source_path("/runtimes/llama.cpp.toml"), "--llama-bench",
+  refused({"--runtime", rigcast::test::source_path("/runtimes/llama.cpp.toml"), "--llama-bench",
            folder / "none"},
           "none");
   refused({"--runtime", "ik_llama.cpp"}, "is forecast, not run");

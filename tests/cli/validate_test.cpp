@@ -15,7 +15,7 @@ namespace {
 
 std::string header() {
   const std::string all =
-      read(fs::path(test::source_dir()) / "runtimes/measurements/benchmarks.csv");
+      read(fs::path(rigcast::test::source_dir()) / "runtimes/measurements/benchmarks.csv");
   return all.substr(0, all.find('\n') + 1);
 }
 

@@ -91,9 +91,10 @@ TEST_CASE("Clients that others wrote are served", "[cli][serve][clients]") {
   const std::string log = folder / "clients.txt";
   int status = -1;
   served(small_file(folder), [&](std::uint16_t port) {
-    status = std::system((test::source_path("/scripts/serve-clients.sh http://127.0.0.1:") +
-                          std::to_string(port) + " small test-key > " + log + " 2>&1")
-                             .c_str());
+    status =
+        std::system((rigcast::test::source_path("/scripts/serve-clients.sh http://127.0.0.1:") +
+                     std::to_string(port) + " small test-key > " + log + " 2>&1")
+                        .c_str());
   });
   const std::string text = read(log);
   INFO(text);

@@ -36,7 +36,7 @@ bool is_installed(const std::string& program) {
 
 std::string output_of(const std::string& command) {
   const Folder folder;
-  const std::string path = fs::path(test::program()).parent_path().string();
+  const std::string path = fs::path(rigcast::test::program()).parent_path().string();
   const std::string all = "PATH=" + path + ":$PATH; " + command;
   folder.write("script", all);
   const std::string file = folder / "out";

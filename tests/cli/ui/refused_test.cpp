@@ -27,7 +27,7 @@ TEST_CASE("No file is read because a request names it", "[ui]") {
   const UiProgram ui;
   const Folder place;
   // Files that the command would read, each of which makes a forecast that works.
-  const fs::path source(test::source_dir());
+  const fs::path source(rigcast::test::source_dir());
   const std::string gpu = place / "gpu.toml", rig = place / "rig.toml", spec = place / "m.toml";
   const std::string runtime = place / "r.toml", load = place / "load.toml";
   fs::copy_file(source / "hwprofiles/gpus/rtx-3060-12gb.toml", gpu);
