@@ -23,7 +23,8 @@ Result<json> parse_json(std::string_view text) {
   try {
     return json::parse(text);
   } catch (const json::exception& e) {
-    const std::string_view what = e.what();  // "[json.exception.parse_error.101] parse error at ..."
+    const std::string_view what =
+        e.what();  // "[json.exception.parse_error.101] parse error at ..."
     return bad_input(std::string(what.substr(what.find("] ") + 2)), "this is not valid JSON",
                      SourceRef{kName});
   }

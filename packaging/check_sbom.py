@@ -29,6 +29,9 @@ for package in document["packages"]:
     ids.append(package["SPDXID"])
     for key in ("name", "versionInfo", "downloadLocation", "licenseConcluded", "copyrightText"):
         check(package.get(key), f"{package['SPDXID']}: {key}")
+    for reference in package.get("externalRefs", []):
+        check(reference["referenceCategory"] == "PACKAGE-MANAGER", f"{package['SPDXID']}: a category")
+        check(re.fullmatch(r"pkg:(deb/debian|npm)/[^@ ]+@[^@ ]+", reference["referenceLocator"]), "a purl")
     check(re.fullmatch(r"SPDXRef-[A-Za-z0-9.-]+", package["SPDXID"]), f"{package['SPDXID']}: its form")
 check(len(ids) == len(set(ids)), "an id is there twice")
 for relation in document["relationships"]:

@@ -35,14 +35,14 @@ py::tuple forecast(const std::string& scenario, std::vector<std::int64_t> positi
   rigcast::ForecastAnswer answer;
   {
     const py::gil_scoped_release others_run;
-    answer = rigcast::forecast(scenario, {std::move(positions), advice, by_context, exact,
-                                          reads_files, has_raised});
+    answer = rigcast::forecast(
+        scenario, {std::move(positions), advice, by_context, exact, reads_files, has_raised});
   }
   if (PyErr_Occurred()) throw py::error_already_set();
   if (!answer.error) return py::make_tuple(answer.json, py::none());
   const rigcast::ForecastError& e = *answer.error;
-  return py::make_tuple(
-      answer.json, py::make_tuple(e.text(), name(e.kind), e.message, e.hint, e.where, e.key));
+  return py::make_tuple(answer.json,
+                        py::make_tuple(e.text(), name(e.kind), e.message, e.hint, e.where, e.key));
 }
 
 }  // namespace

@@ -112,8 +112,8 @@ TEST_CASE("Errors say what, where and what to do", "[library]") {
 TEST_CASE("Scenarios of others read no files", "[library]") {
   ForecastOptions careful;
   careful.reads_files = false;
-  const auto answer =
-      library(R"({"rig": {"name": "/etc/passwd.toml"}, "model": {"name": "llama-3.2-1b"}})", careful);
+  const auto answer = library(
+      R"({"rig": {"name": "/etc/passwd.toml"}, "model": {"name": "llama-3.2-1b"}})", careful);
   REQUIRE(answer.error);
   CHECK_FALSE(library(kQuick, careful).error);
 }
