@@ -20,9 +20,11 @@ install(FILES ${scenarios} DESTINATION ${doc}/examples COMPONENT program)
 install(FILES ${documents} DESTINATION ${doc}/docs COMPONENT program)
 install(FILES ${root}/README.md ${root}/CHANGELOG.md DESTINATION ${doc} COMPONENT program)
 
-# What the files hold, by name, version and licence.
+# What the files hold, by name and version, as Debian's packages and ninja's dependencies tell.
 find_package(Python3 QUIET COMPONENTS Interpreter)
-if(Python3_FOUND)
+find_program(RIGCAST_DPKG_QUERY dpkg-query)
+mark_as_advanced(RIGCAST_DPKG_QUERY)
+if(Python3_FOUND AND RIGCAST_DPKG_QUERY AND CMAKE_GENERATOR STREQUAL "Ninja")
   set(sbom ${PROJECT_BINARY_DIR}/rigcast.spdx.json)
   set(holders rigcast)
   if(RIGCAST_LIBRARY)
