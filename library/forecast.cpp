@@ -88,19 +88,34 @@ Result<Report> report_of(std::string_view text, const ForecastOptions& options) 
 // What the process that forecasts says: how it ended, and the text.
 constexpr char kFits = '+', kDoesNotFit = '-', kError = '!';
 
-std::string answer_text(std::string_view scenario, const ForecastOptions& options) {
-  const auto report = report_of(scenario, options);
-  if (report) return (report->fits ? kFits : kDoesNotFit) + to_json(*report);
-  const Error& e = report.error();
+std::string error_text(const Error& e) {
   const nlohmann::json parts = {int(e.kind), e.message, e.hint, e.where ? e.where->text() : "",
                                 e.key};
   // A name of the input may be no UTF-8.
   return kError + parts.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-ForecastAnswer answer_of(const std::string& text) {
+// Failures are said here: the program may not learn how the process ended (it ignores SIGCHLD).
+std::string answer_text(std::string_view scenario, const ForecastOptions& options) {
+  try {
+    const auto report = report_of(scenario, options);
+    if (!report) return error_text(report.error());
+    return (report->fits ? kFits : kDoesNotFit) + to_json(*report);
+  } catch (const std::exception& e) {
+    return error_text(Error{ErrorKind::kMachine, e.what()});
+  }
+}
+
+ForecastAnswer failed(std::string message) {
   ForecastAnswer answer;
-  if (text.at(0) != kError) {
+  answer.error = ForecastError{ForecastError::Kind::kMachine, std::move(message)};
+  return answer;
+}
+
+ForecastAnswer answer_of(const std::string& text) {
+  if (text.empty()) return failed("the process that forecasts ended without an answer");
+  ForecastAnswer answer;
+  if (text[0] != kError) {
     answer.fits = text[0] == kFits;
     answer.json = text.substr(1);
     return answer;
@@ -108,12 +123,6 @@ ForecastAnswer answer_of(const std::string& text) {
   const auto parts = nlohmann::json::parse(text.substr(1));
   answer.error = ForecastError{ForecastError::Kind(parts[0].get<int>()), parts[1], parts[2],
                                parts[3], parts[4]};
-  return answer;
-}
-
-ForecastAnswer failed(std::string message) {
-  ForecastAnswer answer;
-  answer.error = ForecastError{ForecastError::Kind::kMachine, std::move(message)};
   return answer;
 }
 

@@ -75,8 +75,6 @@ struct ForecastAnswer {
 ///
 /// Each call works in a process of its own (fork), so that threads may call at the same time, the
 /// same question has the same answer to the byte, and a failure is an error, not the program's end.
-/// A program that ignores SIGCHLD, or waits for children that it has not started, may take that
-/// process's end away: the answer is then an error of kind kMachine.
 ///
 /// The catalogue is found beside the library (share/rigcast); the environment's RIGCAST_DATA names
 /// another one. A user's own parts in $XDG_DATA_HOME/rigcast count, as for the program.

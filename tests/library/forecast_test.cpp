@@ -1,5 +1,6 @@
 // The library says what the program says, to the byte.
 #include <algorithm>
+#include <csignal>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -116,6 +117,16 @@ TEST_CASE("Scenarios of others read no files", "[library]") {
       R"({"rig": {"name": "/etc/passwd.toml"}, "model": {"name": "llama-3.2-1b"}})", careful);
   REQUIRE(answer.error);
   CHECK_FALSE(library(kQuick, careful).error);
+}
+
+TEST_CASE("A program that hears nothing of its children gets answers, too", "[library]") {
+  const std::string expected = library(kQuick).json;
+  const auto before = std::signal(SIGCHLD, SIG_IGN);
+  const auto answer = library(kQuick);
+  const auto refused = library("[rig");
+  std::signal(SIGCHLD, before);
+  CHECK(answer.json == expected);
+  CHECK(refused.error.value().where == "scenario:1:5");
 }
 
 TEST_CASE("Threads forecast at the same time, and each may stop", "[library]") {
