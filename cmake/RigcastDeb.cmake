@@ -24,6 +24,7 @@ set(RIGCAST_MAINTAINER "rigcast developers <rigcast@example.org>" CACHE STRING
     "Who answers for the packages")
 set(CPACK_DEBIAN_PACKAGE_MAINTAINER ${RIGCAST_MAINTAINER})
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 
 # Each package has a changelog; CHANGELOG.md is the program's.
@@ -66,7 +67,7 @@ set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS python3)
 deb(library ${library} libs "Forecasts of language models on machines, as a library"
     "The shared library, which programs call by rigcast.hpp.")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS "rigcast ${same_version}")  # the catalogue
-set(CPACK_DEBIAN_LIBRARY_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/packaging/library/triggers)
 deb(dev rigcast-dev libdevel "Forecasts of language models on machines, for programs"
     "rigcast.hpp, a package for CMake's find_package(), and an example.")
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "${library} ${same_version}")
