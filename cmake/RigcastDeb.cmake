@@ -20,6 +20,7 @@ set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
 set(CPACK_PACKAGE_NAME rigcast)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_PACKAGE_VENDOR rigcast)
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # each package has its own title
 set(RIGCAST_MAINTAINER "rigcast developers <rigcast@example.org>" CACHE STRING
     "Who answers for the packages")
 set(CPACK_DEBIAN_PACKAGE_MAINTAINER ${RIGCAST_MAINTAINER})

@@ -14,7 +14,11 @@ fi
 version=$(sed -n 's/^project(rigcast VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 source /etc/os-release
 root=$(mktemp -d)
-trap 'rm -rf --one-file-system "$root"' EXIT
+leave() {
+  umount "$root/proc" 2> /dev/null || true
+  rm -rf --one-file-system "$root"
+}
+trap leave EXIT
 
 echo "== lintian"
 lintian --fail-on error --suppress-tags bad-distribution-in-changes-file build/package/*.deb
@@ -22,6 +26,7 @@ lintian --fail-on error --suppress-tags bad-distribution-in-changes-file build/p
 echo "== a clean $PRETTY_NAME"
 mmdebstrap --quiet --variant=minbase "$VERSION_CODENAME" "$root"
 cp /etc/resolv.conf "$root/etc/"
+mount -t proc proc "$root/proc" # where a program learns its own place
 mkdir "$root/packages"
 cp build/package/*.deb "$root/packages"
 inside() { chroot "$root" /usr/bin/env -i PATH=/usr/bin:/bin:/usr/sbin:/sbin HOME=/nonexistent LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }

@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 leave() {
-  umount "$work"/*/ccache 2> /dev/null || true
+  umount "$work"/*/ccache "$work"/*/proc 2> /dev/null || true
   rm -rf --one-file-system "$work"
 }
 trap leave EXIT
@@ -28,6 +28,7 @@ stage() { # IMAGE [as NAME]
   release=${release%-slim}
   mmdebstrap --quiet --variant=minbase "$release" "$root"
   cp /etc/resolv.conf "$root/etc/"
+  mount -t proc proc "$root/proc"
   mkdir "$root/ccache"
   if [ -n "${cache:-}" ]; then mount --bind "$cache" "$root/ccache"; fi
 }

@@ -1,3 +1,5 @@
+#include "library/rigcast.hpp"
+
 #include <fmt/format.h>
 
 #include <array>
@@ -13,7 +15,6 @@
 #include "core/text/unit_text.hpp"
 #include "engine/gguf/model/read_model.hpp"
 #include "library/data_folder.hpp"
-#include "library/rigcast.hpp"
 #include "library/scenario_text.hpp"
 #include "probe/detect/detected_rig.hpp"
 #include "report/report_json.hpp"
