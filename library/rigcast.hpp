@@ -6,7 +6,7 @@
 //   const auto answer = rigcast::forecast(R"({"rig": {"gpu": ["rtx-3060-12gb"]},
 //                                             "model": {"name": "llama-3.1-8b"}})");
 //   if (answer.error) std::cerr << answer.error->text() << '\n';
-//   else std::cout << answer.json << '\n';
+//   else std::cout << answer.json;
 //
 // Strings are UTF-8, and everything is returned by value: nothing refers to what was passed in, or
 // to the library. Units in JSON are seconds, bytes and tokens, unless a key's name states another.

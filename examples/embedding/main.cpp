@@ -26,6 +26,6 @@ int main(int argc, char** argv) {
     std::cerr << answer.error->text() << '\n';
     return 2;
   }
-  std::cout << answer.json << '\n';
+  std::cout << answer.json;
   return answer.fits ? 0 : 1;
 }
