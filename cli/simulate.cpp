@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "cli/advice/advice.hpp"
+#include "advice/advice.hpp"
 #include "cli/html/page_output.hpp"
 #include "cli/html/report_answer.hpp"
 #include "cli/shared/flag_checks.hpp"

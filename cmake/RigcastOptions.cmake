@@ -4,6 +4,8 @@ option(RIGCAST_SANITIZE "Address and undefined-behaviour sanitizers" OFF)
 option(RIGCAST_FUZZ "Fuzzing targets; needs clang" OFF)
 option(RIGCAST_PRECOMPILE "Precompile headers; without, every source must include what it uses" ON)
 option(RIGCAST_WERROR "Warnings in our own code are errors" ON)
+option(RIGCAST_LIBRARY "librigcast.so, and the Python module where pybind11 is found" OFF)
+option(RIGCAST_REPRODUCIBLE "The same bytes wherever the source is; no data but installed ones" OFF)
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
@@ -15,6 +17,13 @@ if(CCACHE)
   if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
     set(CMAKE_CXX_COMPILER_LAUNCHER ${RIGCAST_LAUNCHER})
   endif()
+endif()
+
+# Hidden symbols need no table of addresses: position-independent code is as fast as other then.
+if(RIGCAST_LIBRARY)
+  set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+  set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+  set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 endif()
 
 add_library(rigcast_options INTERFACE)
@@ -34,6 +43,14 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(rigcast_options INTERFACE
     "$<$<COMPILE_LANGUAGE:CXX>:SHELL:--param ggc-min-heapsize=524288>")
 endif()
+if(RIGCAST_REPRODUCIBLE)
+  # Not in other builds: the flag is part of what ccache looks up, and theirs is warm.
+  set(maps -ffile-prefix-map=${PROJECT_BINARY_DIR}=build -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.)
+  target_compile_options(rigcast_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${maps}>"
+    "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=$<JOIN:${maps},$<COMMA>>>")
+endif()
+# Libraries of which nothing is called are not loaded.
+target_link_options(rigcast_options INTERFACE LINKER:--as-needed)
 if(RIGCAST_WERROR)
   target_compile_options(rigcast_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)

@@ -5,15 +5,15 @@
 #   scripts/nightly.sh [MINUTES] [PART...]
 #
 # MINUTES of fuzzing (default: 240); the rest takes two to three hours on two cores.
-# PART: fuzzing, bench, sanitizers, hostile, http, ui, grid, sweeps, capacity, loads, pages; default:
-# all, in this order.
+# PART: fuzzing, bench, sanitizers, hostile, http, ui, grid, sweeps, capacity, loads, pages,
+# package; default: all, in this order.
 # Goes on when one of them fails, and ends with 1 then.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 minutes=240
 [[ ${1:-} =~ ^[0-9]+$ ]] && minutes=$1 && shift
 parts=("$@")
-[ ${#parts[@]} = 0 ] && parts=(fuzzing bench sanitizers hostile http ui grid sweeps capacity loads pages)
+[ ${#parts[@]} = 0 ] && parts=(fuzzing bench sanitizers hostile http ui grid sweeps capacity loads pages package)
 failed=()
 
 # Runs a command on every core, with the number of the core as its last word.
@@ -83,9 +83,16 @@ pages() { # of --html, in a browser
     scripts/browser-test.sh
 }
 
+package() { # Debian packages on a clean Debian, and their bytes from two folders
+  local fetch=()
+  ((EUID != 0)) || fetch=(--fetch)
+  scripts/package.sh -DRIGCAST_CUDA=OFF && scripts/check-package.sh "${fetch[@]}" &&
+    scripts/reproducible.sh -DRIGCAST_CUDA=OFF
+}
+
 for part in "${parts[@]}"; do
   if ! declare -F "$part" > /dev/null || [[ $part == *_* ]]; then
-    echo "nightly.sh: no part named $part: fuzzing, bench, sanitizers, hostile, http, ui, grid, sweeps, capacity, loads, pages" >&2
+    echo "nightly.sh: no part named $part: fuzzing, bench, sanitizers, hostile, http, ui, grid, sweeps, capacity, loads, pages, package" >&2
     exit 2
   fi
 done

@@ -8,6 +8,7 @@ preset=${1:-release}
 packages=(g++ cmake ninja-build ccache pkg-config libsimgrid-dev libtomlplusplus-dev
           libboost-dev libboost-graph-dev libcli11-dev libfmt-dev nlohmann-json3-dev catch2
           libceres-dev libhwy-dev libpcre2-dev zlib1g-dev)
+[ "$preset" != package ] || packages+=(python3 python3-dev pybind11-dev dpkg-dev binutils file)
 [ "$preset" != fuzz ] || packages+=(clang libclang-rt-14-dev)  # of Debian 12
 missing=()
 for package in "${packages[@]}"; do

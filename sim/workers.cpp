@@ -123,7 +123,7 @@ void run_pieces(std::span<const std::int64_t> pieces, int jobs, const Pieces& ho
     for (const Worker& w : workers) ends.push_back({w.out(), POLLIN, 0});
     if (poll(ends.data(), nfds_t(ends.size()), kLookMs) < 0 && errno != EINTR)
       throw MachineError(fmt::format("poll: {}", std::strerror(errno)));
-    if (how.stop.stop_requested()) return;
+    if (how.stop.stop_requested() || (how.should_stop && how.should_stop())) return;
     for (std::size_t i = ends.size(); i-- > 0;) {
       if (ends[i].revents == 0 || workers[i].read_more()) continue;
       const Worker done = std::move(workers[i]);

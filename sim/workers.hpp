@@ -19,6 +19,8 @@ struct Pieces {
   std::function<bool(std::int64_t piece, const std::string& text)> take;
   /// Requested if no more are wanted, also while none ends.
   StopFlag stop{};
+  /// The same, asked five times a second in this process; empty: nobody asks.
+  std::function<bool()> should_stop{};
 };
 
 /// Computes all pieces, `jobs` at a time. Throws MachineError if a process cannot be created, or

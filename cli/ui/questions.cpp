@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "cli/catalogue/entries.hpp"
-#include "core/text/toml_reader.hpp"
+#include "core/text/toml_of_json.hpp"
 #include "http/json_body.hpp"
 
 namespace rigcast::cli {
@@ -25,27 +25,6 @@ Error at(const std::string& key, std::string message, std::string hint = {}) {
   Error error = bad_input(fmt::format("{}: {}", key, message), std::move(hint));
   error.key = key;
   return error;
-}
-
-bool is_key(std::string_view text) {
-  return !text.empty() && text.size() <= 64 && std::ranges::all_of(text, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
-  });
-}
-
-// JSON as a value of TOML. nullopt: null, which TOML has not, or a key that no scenario has.
-std::optional<std::string> toml_value(const json& value) {
-  if (value.is_string()) return toml_text(value.get_ref<const std::string&>());
-  if (value.is_boolean() || value.is_number()) return value.dump();
-  if (value.is_null()) return std::nullopt;
-  std::vector<std::string> items;
-  for (const auto& [key, item] : value.items()) {
-    const auto text = toml_value(item);
-    if (!text || (value.is_object() && !is_key(key))) return std::nullopt;
-    items.push_back(value.is_object() ? fmt::format("{} = {}", key, *text) : *text);
-  }
-  const std::string joined = fmt::format("{}", fmt::join(items, ", "));
-  return value.is_object() ? "{ " + joined + " }" : "[" + joined + "]";
 }
 
 // The members of a question become arguments, each once.
@@ -92,12 +71,12 @@ void QuestionReader::scenario() {
     return refuse(at("scenario", "expected an object",
                      R"({"scenario": {"rig": {...}, "model": {...}}}: the keys of a scenario)"));
   for (const auto& [table, keys] : scenario->items()) {
-    if (!is_key(table) || !keys.is_object())
+    if (!is_scenario_key(table) || !keys.is_object())
       return refuse(at("scenario", "expected tables of a scenario with their keys"));
     for (const auto& [key, value] : keys.items()) {
       const std::string name = table + "." + key;
-      const auto text = is_key(key) ? toml_value(value) : std::nullopt;
-      if (!text) return refuse(at(is_key(key) ? name : table, "no value of a scenario"));
+      const auto text = is_scenario_key(key) ? toml_of_json(value) : std::nullopt;
+      if (!text) return refuse(at(is_scenario_key(key) ? name : table, "no value of a scenario"));
       if (name == "model.name" && std::ranges::count(*text, ',') >= std::ptrdiff_t(kMaxModels))
         return refuse(at(name, fmt::format("at most {} models", kMaxModels)));
       add("--set", name + "=" + *text);

@@ -169,7 +169,9 @@ Result<Catalogue> Catalogue::open(const fs::path& program) {
     places.emplace_back(given);
   } else {
     places.push_back(program.parent_path() / "../share/rigcast");
+#ifdef RIGCAST_DATA_DIR  // not of a program that is built for packages
     places.emplace_back(RIGCAST_DATA_DIR);
+#endif
   }
   std::error_code ignored;
   for (const fs::path& place : places)

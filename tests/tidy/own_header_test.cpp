@@ -55,6 +55,8 @@ constexpr Exception kExceptions[] = {
     {"tests/", "nowhere: test cases"},
     {"bench/", "nowhere, or a header of the bench"},
     {"cli/", "cli/verbs.hpp"},
+    {"examples/embedding/main.cpp", "nowhere: somebody's program"},
+    {"library/python/rigcast_module.cpp", "nowhere: Python calls it"},
     // Rows of a registry.
     {"engine/architectures/llama.cpp", "engine/architectures/architecture.hpp"},
     {"engine/architectures/qwen.cpp", "engine/architectures/architecture.hpp"},

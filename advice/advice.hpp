@@ -9,7 +9,7 @@
 #include "core/text/toml_reader.hpp"
 #include "report/report.hpp"
 
-namespace rigcast::cli {
+namespace rigcast {
 
 /// The best three changes to the scenario of `document`, of which `report` is the forecast; one of
 /// a kind. First the placement of layers that a plan would choose for the same mix and cache, then
@@ -19,4 +19,4 @@ namespace rigcast::cli {
 Result<std::vector<Advice>> advise(const TomlDocument& document, const Catalogue& catalogue,
                                    const Report& report);
 
-}  // namespace rigcast::cli
+}  // namespace rigcast

@@ -1,4 +1,4 @@
-#include "cli/advice/advice.hpp"
+#include "advice/advice.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,7 +11,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "cli/shared/plan_tools.hpp"
+#include "perfmodel/mean_turn.hpp"
 #include "planner/crossover.hpp"
 #include "planner/output/plan_text.hpp"
 #include "planner/place_layers.hpp"
@@ -19,10 +19,12 @@
 #include "planner/quality.hpp"
 #include "sim/advice.hpp"
 
-namespace rigcast::cli {
+namespace rigcast {
 namespace {
 
 constexpr std::size_t kShown = 3;
+
+double request_seconds(const Scenario& s) { return mean_turn(s).value; }
 
 // The placement of a plan for the scenario's mix and cache, all of it stated.
 sim::Alternative alternative_of(const Scenario& s, const PlacementSettings& p) {
@@ -119,7 +121,7 @@ struct RankedAdvice {
 
 Result<std::vector<Advice>> advise(const TomlDocument& document, const Catalogue& catalogue,
                                    const Report& report) {
-  const auto quality = read_quality(catalogue);
+  const auto quality = planner::QualityTable::read(catalogue.root() / "models" / "quality");
   if (!quality) return quality.error();
   const Scenario& s = *report.scenario;
   auto alternatives = sim::alternatives(s, report);
@@ -151,4 +153,4 @@ Result<std::vector<Advice>> advise(const TomlDocument& document, const Catalogue
   return best;
 }
 
-}  // namespace rigcast::cli
+}  // namespace rigcast
