@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -19,6 +20,7 @@
 #include "planner/output/compare_json.hpp"
 #include "planner/output/compare_text.hpp"
 #include "report/terminal/progress_line.hpp"
+#include "report/terminal/text_style.hpp"
 
 namespace rigcast::cli {
 namespace {
@@ -102,9 +104,13 @@ Result<std::vector<NamedRig>> upgrades_of(const TomlDocument& base, const PriceL
 
 class RigPlanner {
  public:
+  // `watch` is called before each forecast.
   RigPlanner(const Catalogue& catalogue, planner::Constraints constraints,
-             planner::QualityTable quality)
-      : catalogue_(catalogue), constraints_(std::move(constraints)), quality_(std::move(quality)) {}
+             planner::QualityTable quality, std::function<void()> watch)
+      : catalogue_(catalogue),
+        constraints_(std::move(constraints)),
+        quality_(std::move(quality)),
+        watch_(std::move(watch)) {}
 
   // Without plans if one alone costs more than the budget.
   Result<planner::ComparedRig> rig(const NamedRig& named, const std::vector<std::string>& models,
@@ -147,8 +153,11 @@ class RigPlanner {
     if (constraints.objective == planner::Objective::kBalanced)
       constraints.objective = planner::Objective::kSpeed;
     out.max_loss = constraints.max_loss;
-    planner::Plan plan =
-        make_plan(s, space, constraints, quality_, request_seconds, forecast_to_rank);
+    const auto forecast = [this](std::shared_ptr<const Scenario> way) {
+      watch_();
+      return forecast_to_rank(std::move(way));
+    };
+    planner::Plan plan = make_plan(s, space, constraints, quality_, request_seconds, forecast);
     if (plan.ranked.empty()) {
       out.why_not = "does not fit";
       return out;
@@ -171,6 +180,7 @@ class RigPlanner {
   const Catalogue& catalogue_;
   planner::Constraints constraints_;
   planner::QualityTable quality_;
+  std::function<void()> watch_;
   Workload workload_;
 };
 
@@ -209,6 +219,15 @@ Result<std::vector<NamedRig>> rigs_to_compare(const Options& o, const TomlDocume
     case Comparison::What::kRigs: break;
   }
   return o.machines.rigs_of(base, catalogue);
+}
+
+// "rtx-3090: 17.2 tok/s"
+std::string result_text(const planner::ComparedRig& rig) {
+  std::string out;
+  for (const planner::ComparedModel& m : rig.models)
+    out += (out.empty() ? "" : ", ") +
+           (m.best ? rate_text(m.best->report.decode_tokens_per_s) : m.why_not);
+  return rig.name + ": " + out;
 }
 
 // Refers to the comparison, which must outlive it.
@@ -258,13 +277,19 @@ int compare_verb(Options& o, const Catalogue& catalogue) {
   auto rigs = rigs_to_compare(o, *base, models, *prices, catalogue);
   if (!rigs) return fail(rigs.error());
   if (has_load(*base)) return compare_load(o, *rigs, models, *prices, catalogue);
-  RigPlanner planner(catalogue, *constraints, *quality);
   Comparison compared{o.what(), o.budget > 0 ? std::optional(o.budget) : std::nullopt, {}};
   const bool upgrades = compared.what == Comparison::What::kUpgrades;
   std::optional<ProgressLine> progress(std::in_place);
+  std::size_t begun = 0;
+  const auto share = [&] { return double(begun) / double(rigs->size()); };
+  RigPlanner planner(catalogue, *constraints, *quality, [&] {
+    const std::string& name = (*rigs)[begun].name;
+    progress->show({fmt::format("{} of {} rigs: {}", begun + 1, rigs->size(), name), share()});
+  });
   for (const NamedRig& rig : *rigs) {
-    progress->show(fmt::format("{} of {} rigs", compared.rigs.size(), rigs->size()));
     auto one = planner.rig(rig, models, compared, *prices);
+    ++begun;
+    if (one) progress->done({result_text(*one), share()});
     if (!one && upgrades && !compared.rigs.empty()) continue;  // no such part goes with the others
     if (!one) return fail(one.error());
     if (upgrades && one->is_beyond_budget)

@@ -10,11 +10,13 @@
 #include "cli/shared/flag_checks.hpp"
 #include "cli/shared/output.hpp"
 #include "cli/shared/scenario_flags.hpp"
+#include "cli/terminal/terminal_width.hpp"
 #include "cli/verbs.hpp"
 #include "core/scenario/chip_family.hpp"
 #include "core/scenario/scenario.hpp"
 #include "measurements/resolve.hpp"
 #include "report/terminal/text_style.hpp"
+#include "report/terminal/wrap_lines.hpp"
 #include "sim/simulate.hpp"
 
 namespace rigcast::cli {
@@ -86,17 +88,38 @@ int rows_of_builds(const cal::EvidenceGroup& group, int first, int last) {
   return sum;
 }
 
-std::string group_line(const cal::EvidenceGroup& g) {
+// On less than this, builds have no columns, and a row takes two lines.
+constexpr std::size_t kWholeWidth = 99;
+// Of a narrow line, what figures leave for names.
+constexpr std::size_t kGroupFigures = 37, kRowWords = 17;
+
+std::string group_line(const cal::EvidenceGroup& g, std::size_t width) {
   const std::string errors =
       g.left_out ? fmt::format("{:.0f} / {:.0f} %", 100 * g.left_out->median, 100 * g.left_out->p90)
                  : "-";
-  return fmt::format("  {:<30}{:>6}{:>7}{:>9}{:>13}{:>9}{:>7}{:>7}{:>9}",
-                     clip(printable(g.what), 29), g.rows, g.chips, g.sources, errors,
-                     rows_of_builds(g, 1, 2024), rows_of_builds(g, 2025, 2025),
-                     rows_of_builds(g, 2026, 9999), rows_of_builds(g, 0, 0));
+  const std::size_t name = std::min<std::size_t>(30, width - kGroupFigures);
+  const std::string line =
+      fmt::format("  {}{:>6}{:>7}{:>9}{:>13}", pad_right(clip(printable(g.what), name - 1), name),
+                  g.rows, g.chips, g.sources, errors);
+  if (width < kWholeWidth) return line;
+  return line + fmt::format("{:>9}{:>7}{:>7}{:>9}", rows_of_builds(g, 1, 2024),
+                            rows_of_builds(g, 2025, 2025), rows_of_builds(g, 2026, 9999),
+                            rows_of_builds(g, 0, 0));
 }
 
-std::string row_line(const cal::LeftOutRow& row, std::size_t source) {
+std::string narrow_row(const cal::LeftOutRow& row, std::size_t source, std::size_t width) {
+  const std::size_t name = std::min<std::size_t>(24, (width - kRowWords) / 2);
+  const auto cell = [&](const std::string& text) {
+    return pad_right(clip(printable(text), name - 1), name);
+  };
+  return fmt::format("  {}{}{:<9}{:>6}\n      measured {}, forecast {}, {:+.0f} %  [{}]",
+                     cell(row.chip), cell(row.model), clip(printable(row.quant), 8),
+                     row.year > 0 ? fmt::to_string(row.year) : "?", three_digits(row.measured),
+                     three_digits(row.fitted_speed()), 100 * std::expm1(row.fitted), source);
+}
+
+std::string row_line(const cal::LeftOutRow& row, std::size_t source, std::size_t width) {
+  if (width < kWholeWidth) return narrow_row(row, source, width);
   const double error = 100 * std::expm1(row.fitted);
   return fmt::format("  {:<24}{:<24}{:<9}{:>6}{:>10}{:>10}{:>+7.0f} %  [{}]",
                      clip(printable(row.chip), 23), clip(printable(row.model), 23),
@@ -105,15 +128,17 @@ std::string row_line(const cal::LeftOutRow& row, std::size_t source) {
 }
 
 // The nearest rows, and their sources below them, each once.
-std::string nearest_text(const std::vector<cal::LeftOutRow>& rows) {
+std::string nearest_text(const std::vector<cal::LeftOutRow>& rows, std::size_t width) {
   std::string out =
-      fmt::format("\n  {:<24}{:<24}{:<9}{:>6}{:>10}{:>10}{:>9}\n", "nearest rows, in tok/s",
-                  "model", "quant", "build", "measured", "forecast", "error");
+      width < kWholeWidth
+          ? "\n  nearest rows, in tok/s: chip, model, quant, build\n"
+          : fmt::format("\n  {:<24}{:<24}{:<9}{:>6}{:>10}{:>10}{:>9}\n", "nearest rows, in tok/s",
+                        "model", "quant", "build", "measured", "forecast", "error");
   std::vector<std::string> sources;
   for (const cal::LeftOutRow& row : rows) {
     auto at = std::ranges::find(sources, row.source);
     if (at == sources.end()) at = sources.insert(at, row.source);
-    out += row_line(row, std::size_t(at - sources.begin()) + 1) + "\n";
+    out += row_line(row, std::size_t(at - sources.begin()) + 1, width) + "\n";
   }
   for (std::size_t i = 0; i < sources.size(); ++i)
     out += fmt::format("  [{}] {}\n", i + 1, printable(sources[i]));
@@ -133,21 +158,25 @@ std::string conclusion(const cal::Evidence& e) {
   return "no row of this kind at all: figures are assumed, see rigcast show";
 }
 
-std::string metric_text(const Explained& e, const cal::Evidence& of) {
+std::string metric_text(const Explained& e, const cal::Evidence& of, std::size_t width) {
   std::string title = fmt::format("{}: {}", words(of.metric), rate_text(forecast(e, of.metric)));
   if (const auto& range = interval(e, of.metric)) title += rate_interval_text(range->lo, range->hi);
   std::string out = fmt::format("\n{}\n  {}\n", title, conclusion(of));
-  out += fmt::format("  {:<30}{:>6}{:>7}{:>9}{:>13}{:>9}{:>7}{:>7}{:>9}\n", "", "rows", "chips",
-                     "sources", "error *", "to 2024", "2025", "2026", "unknown");
-  for (const cal::EvidenceGroup& group : of.groups) out += group_line(group) + "\n";
-  return of.nearest.empty() ? out : out + nearest_text(of.nearest);
+  const std::size_t name = std::min<std::size_t>(30, width - kGroupFigures);
+  out +=
+      fmt::format("  {:<{}}{:>6}{:>7}{:>9}{:>13}", "", name, "rows", "chips", "sources", "error *");
+  if (width >= kWholeWidth)
+    out += fmt::format("{:>9}{:>7}{:>7}{:>9}", "to 2024", "2025", "2026", "unknown");
+  out += "\n";
+  for (const cal::EvidenceGroup& group : of.groups) out += group_line(group, width) + "\n";
+  return of.nearest.empty() ? out : out + nearest_text(of.nearest, width);
 }
 
-std::string as_text(const Explained& e) {
+std::string as_text(const Explained& e, std::size_t width) {
   const Scenario& s = *e.report.scenario;
   std::string out = fmt::format("{} {} on {}, {}: {}\n", printable(s.model.name), s.quant,
                                 printable(e.chip), s.runtime.name, name(e.regime));
-  for (const cal::Evidence& of : e.evidence) out += metric_text(e, of);
+  for (const cal::Evidence& of : e.evidence) out += metric_text(e, of, width);
   if (e.evidence.empty()) {
     out += "\nNo public rows were fitted for this runtime.";
     for (const std::string& configuration : s.runtime.fitted_on)
@@ -157,9 +186,10 @@ std::string as_text(const Explained& e) {
           printable(configuration));
     return out + "\n";
   }
-  return out +
-         "\n* median / 90th percentile of forecasts by a fit that saw no row of the chip; chips "
-         "count equally\n";
+  out +=
+      "\n* median / 90th percentile of forecasts by a fit that saw no row of the chip; chips "
+      "count equally\n";
+  return width < kWholeWidth ? out + "rows by the year of their build: --format json\n" : out;
 }
 
 Json row_json(const cal::LeftOutRow& row) {
@@ -224,9 +254,12 @@ int explain_verb(const Options& options, const Catalogue& catalogue) {
                  "rigcast simulate says what lacks memory, rigcast plan finds what fits"});
   const auto explained = explain(std::move(report), catalogue, std::stoul(options.rows));
   if (!explained) return fail(explained.error());
-  const bool json = options.output.format == Format::kJson;
-  if (auto error = emit(options.output, json ? as_json(*explained) : as_text(*explained)))
-    return fail(*error);
+  const std::size_t width = terminal_width(options.output);
+  const std::string text =
+      options.output.format == Format::kJson
+          ? as_json(*explained)
+          : wrap_lines(as_text(*explained, width > 0 ? width : kWholeWidth), width, 2);
+  if (auto error = emit(options.output, text)) return fail(*error);
   return kDone;
 }
 

@@ -3,6 +3,7 @@
 #include "cli/shared/inspected.hpp"
 #include "cli/shared/model_argument.hpp"
 #include "cli/shared/output.hpp"
+#include "cli/terminal/terminal_width.hpp"
 #include "cli/verbs.hpp"
 #include "core/catalogue/find_model.hpp"
 #include "core/model/quantized_model.hpp"
@@ -114,7 +115,9 @@ int inspect_verb(const Options& options, const OpenCatalogue& open) {
   if (!model) return fail(model.error());
   std::string out;
   switch (options.output.format) {
-    case Format::kText: out = to_text(*model, options.tensors); break;
+    case Format::kText:
+      out = to_text(*model, options.tensors, terminal_width(options.output));
+      break;
     case Format::kJson: out = to_json(*model); break;
     case Format::kCsv: out = to_csv(*model); break;
   }

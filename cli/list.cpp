@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <iterator>
@@ -10,6 +9,7 @@
 
 #include "cli/catalogue/entries.hpp"
 #include "cli/shared/output.hpp"
+#include "cli/terminal/terminal_width.hpp"
 #include "cli/verbs.hpp"
 #include "core/text/csv_quote.hpp"
 #include "core/text/nearest_name.hpp"
@@ -58,12 +58,6 @@ std::string as_text(const Listing& listing, const std::vector<std::string>& word
     out += (width > 0 ? clip(line, width) : line) + "\n";
   }
   return out;
-}
-
-// A terminal would break lines anywhere.
-std::size_t terminal_width(const OutputOptions& output) {
-  const bool is_terminal = output.file.empty() && isatty(STDOUT_FILENO);
-  return is_terminal ? std::size_t(screen_width()) : 0;
 }
 
 std::string csv_cell(const Json& value) {

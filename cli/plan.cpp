@@ -193,7 +193,7 @@ planner::Plan watched_plan(const Scenario& scenario, const planner::SearchSpace&
   ProgressLine progress;
   std::int64_t forecasts = 0;
   const auto forecast = [&](std::shared_ptr<const Scenario> way) {
-    progress.show(fmt::format("{} forecasts", forecasts++));
+    progress.show(fmt::format("{} forecasts", ++forecasts));
     return forecast_to_rank(std::move(way));
   };
   return planner::make_plan(scenario, space, constraints, quality, request_seconds, forecast);

@@ -22,7 +22,6 @@
 #include "core/text/unit_text.hpp"
 #include "engine/backends/backend.hpp"
 #include "engine/tokenizer/file_vocabulary.hpp"
-#include "report/html/timeline.hpp"
 #include "validation/runs/local_machine.hpp"
 #include "validation/runs/measure.hpp"
 
@@ -148,7 +147,7 @@ int run_verb(const Options& options, const Catalogue& catalogue) {
   }
   Answer answer = answer_of(executed->report);
   if (executed->traced_slowdown)
-    answer.timelines = {timeline_json(executed->events, name(scenario->workload.start))};
+    answer.timelines = timelines_of(executed->events, scenario->workload.start);
   if (auto error = emit(options.output, answer)) return fail(*error);
   return kDone;
 }

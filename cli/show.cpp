@@ -7,12 +7,15 @@
 
 #include "cli/catalogue/entries.hpp"
 #include "cli/shared/output.hpp"
+#include "cli/terminal/terminal_width.hpp"
 #include "cli/verbs.hpp"
 #include "core/catalogue/compose_rig.hpp"
 #include "core/catalogue/find_model.hpp"
 #include "core/runtime/load_profile.hpp"
 #include "core/text/nearest_name.hpp"
 #include "core/text/toml_facts.hpp"
+#include "report/terminal/text_style.hpp"
+#include "report/terminal/wrap_lines.hpp"
 
 namespace rigcast::cli {
 namespace {
@@ -194,7 +197,7 @@ std::string text_of(const Json& value) {
 }
 
 // Sources are numbered, since most figures share a few.
-std::string as_text(const Shown& s) {
+std::string as_text(const Shown& s, std::size_t width) {
   std::vector<std::string> sources;
   if (!s.source.empty()) sources.push_back(s.source);
   std::size_t key_width = 0, value_width = 0;
@@ -208,10 +211,13 @@ std::string as_text(const Shown& s) {
     auto at = std::ranges::find(sources, source);
     if (at == sources.end() && !source.empty()) at = sources.insert(sources.end(), source);
     const std::string mark = source.empty() ? "" : fmt::format("[{}]", at - sources.begin() + 1);
-    out += fmt::format("  {:<{}}  {:<{}}  {:<9} {}", fact.key, key_width, fact.value, value_width,
-                       fact.kind.value_or(s.kind), mark);
-    out.erase(out.find_last_not_of(' ') + 1);
-    out += "\n";
+    const std::string kind = fact.kind.value_or(s.kind);
+    std::string line = fmt::format("  {:<{}}  {:<{}}  {:<9} {}", fact.key, key_width, fact.value,
+                                   value_width, kind, mark);
+    line.erase(line.find_last_not_of(' ') + 1);
+    if (width > 0 && text_width(line) > width)
+      line = fmt::format("  {}\n      {}  {} {}", fact.key, fact.value, kind, mark);
+    out += line + "\n";
   }
   if (s.facts.empty())
     for (const auto& [key, value] : s.entry.facts.items())
@@ -222,10 +228,11 @@ std::string as_text(const Shown& s) {
   return out;
 }
 
-std::string as_text(const std::vector<Shown>& all) {
+// `width`: of the terminal; 0: there is none.
+std::string as_text(const std::vector<Shown>& all, std::size_t width) {
   std::string out;
-  for (const Shown& s : all) out += (out.empty() ? "" : "\n") + as_text(s);
-  return out;
+  for (const Shown& s : all) out += (out.empty() ? "" : "\n") + as_text(s, width);
+  return wrap_lines(out, width, 4);
 }
 
 Json as_json(const Shown& s) {
@@ -253,7 +260,7 @@ int show_verb(const Options& o, const Catalogue& catalogue) {
   if (found->empty()) return fail(nothing_named(o.name, catalogue));
   std::string out;
   if (o.output.format == Format::kText) {
-    out = as_text(*found);
+    out = as_text(*found, terminal_width(o.output));
   } else {
     Json entries = Json::array();
     for (const Shown& s : *found) entries.push_back(as_json(s));

@@ -34,6 +34,7 @@ struct Options {
   std::vector<std::string> positions;  // whole numbers
   bool exact = false;
   bool by_context = false;
+  bool timelines = false;
   bool no_advice = false;
 };
 
@@ -142,7 +143,9 @@ int simulate_verb(const Options& options, const Catalogue& catalogue) {
       return fail(*error);
   }
   Answer answer = answer_of(report);
-  if (has_page && report.fits) answer.timelines = forecast_timelines(report.scenario);
+  if ((has_page || options.timelines) && report.fits)
+    answer.timelines = forecast_timelines(report.scenario);
+  if (options.timelines) tell_timelines(answer);
   if (auto error = emit(options.output, answer)) return fail(*error);
   return report.fits ? kDone : kAnswerIsNo;
 }
@@ -173,6 +176,10 @@ void add_simulate(CLI::App& app, const OpenCatalogue& open, Run& run) {
   verb->add_flag("--exact", options->exact, "simulate every token, no sampling")->group("Output");
   verb->add_flag("--by-context", options->by_context,
                  "speed at both ends of contexts up to the model's, in JSON")
+      ->group("Output");
+  verb->add_flag("--timelines", options->timelines,
+                 "what each resource does when, in JSON: from the start, from a cold one, and for "
+                 "a token")
       ->group("Output");
   verb->add_flag("--no-advice", options->no_advice, "do not simulate alternatives")
       ->group("Output");

@@ -1,13 +1,17 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <spawn.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <iterator>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,9 +21,11 @@
 #include "cli/ui/page_address.hpp"
 #include "cli/ui/ui_service.hpp"
 #include "cli/verbs.hpp"
+#include "core/files/file_io.hpp"
 #include "core/files/interrupt.hpp"
 #include "core/scenario/scenario.hpp"
 #include "http/listener.hpp"
+#include "report/terminal/progress_line.hpp"
 #include "sim/prepare.hpp"
 
 extern char** environ;
@@ -65,9 +71,21 @@ HttpLimits limits_of_page() {
   return limits;
 }
 
+// A line for the server that reads standard output, before the answer.
+void tell_progress(const Progress& progress) {
+  const nlohmann::ordered_json json = {
+      {"schema", "rigcast.progress/1"},
+      {"text", std::string(progress.text)},
+      {"share", progress.share ? nlohmann::ordered_json(*progress.share) : nullptr}};
+  const auto how = nlohmann::ordered_json::error_handler_t::replace;
+  const std::string line = kProgressMark + json.dump(-1, ' ', false, how) + "\n";
+  write_all(STDOUT_FILENO, std::as_bytes(std::span(line)));
+}
+
 // Questions are commands: each is parsed and run as if it had been typed.
 int answer_question(const OpenCatalogue& open, const Words& question) {
   errors_in_json();
+  watch_progress(tell_progress);
   CLI::App app;
   app.require_subcommand(1);
   Run run;
@@ -120,6 +138,15 @@ Result<Workers> start_workers(const Catalogue& catalogue) {
        [open](const Words& question) { return answer_question(open, question); }});
 }
 
+// Answers come and go in pieces of all sizes, which would leave holes in the heap of each thread:
+// what is large goes back to the system at once, and what is small has one heap.
+void keep_memory_flat() {
+#ifdef __GLIBC__
+  ::mallopt(M_MMAP_THRESHOLD, 16 << 10);
+  ::mallopt(M_ARENA_MAX, 1);
+#endif
+}
+
 void open_browser(const std::string& url) {
   std::string program = "xdg-open", address = url;
   char* words[] = {program.data(), address.data(), nullptr};
@@ -138,6 +165,7 @@ int ui_verb(const Options& options, const Catalogue& catalogue) {
   const int cores = int(std::max(2u, std::thread::hardware_concurrency()));
   auto workers = start_workers(catalogue);  // before there are threads
   if (!workers) return fail(workers.error());
+  keep_memory_flat();  // of the server alone: workers have been forked
   UiService service(*std::move(workers), options.jobs > 0 ? options.jobs : std::min(cores, 8));
   auto listener = HttpListener::start(kHost, options.port, limits_of_page(), service);
   if (!listener) return fail(listener.error());

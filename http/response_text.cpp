@@ -37,11 +37,11 @@ std::string response_text(const ResponseHead& head, std::string_view body) {
       connection_of(head.keep_alive), head.more, body);
 }
 
-std::string stream_head(bool chunked, bool keep_alive) {
-  return fmt::format(
-      "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n{}"
-      "Connection: {}\r\n\r\n",
-      chunked ? "Transfer-Encoding: chunked\r\n" : "", connection_of(keep_alive));
+std::string stream_head(const ResponseHead& head, bool chunked) {
+  return fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\n{}{}Connection: {}\r\n\r\n",
+                     head.status, reason_of(head.status), head.content_type, head.more,
+                     chunked ? "Transfer-Encoding: chunked\r\n" : "",
+                     connection_of(head.keep_alive));
 }
 
 std::string chunk_text(std::string_view bytes) {

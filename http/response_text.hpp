@@ -17,8 +17,8 @@ struct ResponseHead {
 /// A response with all of its body.
 std::string response_text(const ResponseHead& head, std::string_view body);
 
-/// The head of a stream of events; its body is made of chunks, or ends with the connection.
-std::string stream_head(bool chunked, bool keep_alive);
+/// The head of a stream; its body is made of chunks, or ends with the connection.
+std::string stream_head(const ResponseHead& head, bool chunked);
 /// A chunk; without bytes it is the last one.
 std::string chunk_text(std::string_view bytes);
 

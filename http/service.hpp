@@ -55,10 +55,11 @@ class HttpExchange {
   virtual bool is_open() const = 0;
 
   virtual void reply(const HttpReply& reply) = 0;
-  /// In place of a reply: a stream of server-sent events, part by part.
-  virtual void begin_stream() = 0;
+  /// In place of a reply: a stream, part by part. `more`: as of a reply.
+  virtual void begin_stream(std::string_view content_type, std::string_view more) = 0;
   virtual void send_part(std::string_view bytes) = 0;
-  virtual void end_stream() = 0;
+  /// `last`: a part that may be of any size.
+  virtual void end_stream(std::string_view last) = 0;
 };
 
 /// Work on an answer. It is destroyed when the answer is sent, or nobody waits for it any more.

@@ -174,11 +174,11 @@ void HttpSession::reply(const HttpReply& reply) {
   send(response_text({reply.status, reply.content_type, keep_alive_, reply.more}, reply.body));
 }
 
-void HttpSession::begin_stream() {
+void HttpSession::begin_stream(std::string_view content_type, std::string_view more) {
   if (!is_open()) return;
   ++all_->counts.responses[200];
   keep_alive_ = keep_alive_ && is_chunked();
-  send(stream_head(is_chunked(), keep_alive_));
+  send(stream_head({200, content_type, keep_alive_, more}, is_chunked()));
 }
 
 void HttpSession::send_part(std::string_view bytes) {
@@ -186,11 +186,12 @@ void HttpSession::send_part(std::string_view bytes) {
   send(is_chunked() ? chunk_text(bytes) : std::string(bytes));
 }
 
-void HttpSession::end_stream() {
-  if (!is_open()) return;
-  if (is_chunked()) send(chunk_text({}));
+void HttpSession::end_stream(std::string_view last) {
   if (!is_open()) return;
   ends_ = true;
+  std::string bytes(last);
+  if (is_chunked()) bytes = (last.empty() ? "" : chunk_text(last)) + chunk_text({});
+  if (!bytes.empty()) return send(std::move(bytes));
   if (!writes_) done();
 }
 

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "http/limits.hpp"
 #include "http/service.hpp"
@@ -45,9 +46,9 @@ class HttpSession : public HttpExchange, public std::enable_shared_from_this<Htt
   std::shared_ptr<HttpLoop> loop() const override { return all_->loop; }
   bool is_open() const override { return phase_ == Phase::kAnswering && !ends_; }
   void reply(const HttpReply& reply) override;
-  void begin_stream() override;
+  void begin_stream(std::string_view content_type, std::string_view more) override;
   void send_part(std::string_view bytes) override;
-  void end_stream() override;
+  void end_stream(std::string_view last) override;
 
  private:
   using ErrorCode = boost::system::error_code;

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Pictures of pages, for documents and to look at.
+# Pictures of pages, for documents and to look at: WebP, or with TYPE=png PNG.
 #   scripts/screenshots.sh PROGRAM FOLDER [NAME:WIDTH:THEME[:HEIGHT]...]
 # NAME: of scripts/pages.sh, or ui-STATE of tests/web/ui.mjs; HEIGHT: of what is shown, default: all.
-# Default: those of docs/pages.md and docs/ui.md.
+# Default: those of README.md, docs/pages.md and docs/ui.md.
 set -euo pipefail
 program=$(realpath "$1")
 mkdir -p "$2"
@@ -11,7 +11,8 @@ shift 2
 cd "$(dirname "$0")/.."
 scripts/setup-browser.sh
 shots=("$@")
-((${#shots[@]})) || shots=(simulate:1000:light:1150 capacity:1000:dark:1000 ui-forecast:1360:light:1100)
+((${#shots[@]})) || shots=(simulate:1000:light:1150 capacity:1000:dark:1000 ui-forecast:1360:light:1040
+                                 ui-users:1360:dark:1000)
 pages=$(mktemp -d)
 trap 'rm -rf "$pages"' EXIT
 mapfile -t names < <(printf '%s\n' "${shots[@]%%:*}" | sort -u | grep -v ^ui-)

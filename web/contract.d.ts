@@ -14,9 +14,12 @@ interface About {
   command: string;
   version: string;
   timelines: Timeline[];
+  /** Alternatives come with the next answer. */
+  waits?: boolean;
 }
 
 interface Timeline {
+  /** resident, warm or cold; token: a step of the decode. */
   start: string;
   end_s: number;
   /** Spans are [from, to, what], in seconds. */

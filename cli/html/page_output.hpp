@@ -10,6 +10,7 @@
 
 #include "cli/shared/output.hpp"
 #include "core/scenario/scenario.hpp"
+#include "report/trace.hpp"
 
 namespace rigcast::cli {
 
@@ -17,7 +18,7 @@ namespace rigcast::cli {
 struct Answer {
   std::string title;  // of the page
   std::function<std::string(const OutputOptions&)> render;
-  std::vector<std::string> timelines{};  // timeline_json() of each, for the page alone
+  std::vector<std::string> timelines{};  // timeline_json() of each, for the page
 };
 
 /// What was typed, the program first: a page says how to get the same answer again.
@@ -37,8 +38,10 @@ std::optional<Error> emit(const OutputOptions& output, const Answer& answer);
 /// The page alone, of which one is wanted.
 std::optional<Error> write_html(const OutputOptions& output, const Answer& answer);
 
-/// Where time goes from the scenario's start, and from a cold one, as far as there are such
-/// starts; for a scenario that fits.
+/// Where time goes from a start whose events these are, and in a step of the decode.
+std::vector<std::string> timelines_of(const std::vector<TraceEvent>& events, Start start);
+/// Where time goes from the scenario's start, in a step of the decode, and from a cold start, as
+/// far as there are such starts; for a scenario that fits.
 std::vector<std::string> forecast_timelines(const std::shared_ptr<const Scenario>& scenario);
 
 }  // namespace rigcast::cli

@@ -1,5 +1,7 @@
 #include "cli/html/report_answer.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include "report/report_csv.hpp"
 #include "report/report_json.hpp"
 #include "report/report_text.hpp"
@@ -17,6 +19,18 @@ Answer answer_of(const Report& report) {
     return {};
   };
   return {title_text(report), render};
+}
+
+void tell_timelines(Answer& answer) {
+  answer.render = [render = answer.render,
+                   timelines = answer.timelines](const OutputOptions& output) {
+    const std::string text = render(output);
+    if (output.format != Format::kJson) return text;
+    auto json = nlohmann::ordered_json::parse(text);
+    auto& list = json["timelines"] = nlohmann::ordered_json::array();
+    for (const std::string& one : timelines) list.push_back(nlohmann::ordered_json::parse(one));
+    return json.dump(2) + "\n";
+  };
 }
 
 }  // namespace rigcast::cli

@@ -9,4 +9,7 @@ namespace rigcast::cli {
 /// Refers to the report, which must outlive it.
 Answer answer_of(const Report& report);
 
+/// From now on the JSON of the answer, a report's, ends with its timelines.
+void tell_timelines(Answer& answer);
+
 }  // namespace rigcast::cli

@@ -10,7 +10,7 @@ namespace rigcast::cli {
 namespace {
 
 // Empty: there is no such start.
-std::string timeline_of(Scenario s, Start start) {
+std::vector<TraceEvent> events_of(Scenario s, Start start) {
   s.workload.start = start;
   sim::SimulateOptions how;
   how.cliffs = false;
@@ -21,18 +21,28 @@ std::string timeline_of(Scenario s, Start start) {
   const bool is_there = start == Start::kCold   ? report.cold.has_value()
                         : start == Start::kWarm ? report.warm.has_value()
                                                 : report.resident.has_value();
-  return report.fits && is_there ? timeline_json(events, name(start)) : std::string();
+  return report.fits && is_there ? events : std::vector<TraceEvent>();
+}
+
+void add(std::vector<std::string>& out, const std::vector<TraceEvent>& events,
+         std::string_view start) {
+  if (std::string timeline = timeline_json(events, start); !timeline.empty())
+    out.push_back(std::move(timeline));
 }
 
 }  // namespace
 
-std::vector<std::string> forecast_timelines(const std::shared_ptr<const Scenario>& scenario) {
-  std::vector<Start> starts = {scenario->workload.start};
-  if (starts.front() != Start::kCold) starts.push_back(Start::kCold);
+std::vector<std::string> timelines_of(const std::vector<TraceEvent>& events, Start start) {
   std::vector<std::string> out;
-  for (const Start start : starts)
-    if (std::string timeline = timeline_of(*scenario, start); !timeline.empty())
-      out.push_back(std::move(timeline));
+  add(out, events, name(start));
+  add(out, decode_step_of(events), "token");
+  return out;
+}
+
+std::vector<std::string> forecast_timelines(const std::shared_ptr<const Scenario>& scenario) {
+  const Start start = scenario->workload.start;
+  std::vector<std::string> out = timelines_of(events_of(*scenario, start), start);
+  if (start != Start::kCold) add(out, events_of(*scenario, Start::kCold), name(Start::kCold));
   return out;
 }
 

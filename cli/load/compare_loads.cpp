@@ -37,8 +37,9 @@ class RigsOfLoad {
     out.budget = compared_.budget;
     ProgressLine progress;
     for (const NamedRig& named : compared_.rigs) {
-      progress.show(
-          fmt::format("{} of {} rigs: {}", out.rigs.size() + 1, compared_.rigs.size(), named.name));
+      const std::size_t begun = std::size_t(&named - compared_.rigs.data());
+      progress.show({fmt::format("{} of {} rigs: {}", begun + 1, compared_.rigs.size(), named.name),
+                     double(begun) / double(compared_.rigs.size())});
       TomlDocument document = named.document.clone();
       if (!model.empty()) document.set("model.name", toml_text(model), "--model");
       auto rig = one(named, document, out, find_way);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -9,6 +10,8 @@
 #include "core/model/kv_bytes.hpp"
 #include "core/text/csv_quote.hpp"
 #include "core/text/unit_text.hpp"
+#include "report/terminal/text_style.hpp"
+#include "report/terminal/wrap_lines.hpp"
 
 namespace rigcast::cli {
 namespace {
@@ -210,7 +213,7 @@ std::string hint_text(const Inspected& model) {
 
 }  // namespace
 
-std::string to_text(const Inspected& model, bool list_tensors) {
+std::string to_text(const Inspected& model, bool list_tensors, std::size_t width) {
   std::string out = title_text(model) + spec_text(model) + formats_text(model);
   if (model.spec) out += kv_text(*model.spec);
   for (const std::string& warning : model.warnings) out += fmt::format("\n  warning {}\n", warning);
@@ -219,10 +222,14 @@ std::string to_text(const Inspected& model, bool list_tensors) {
   } else {
     out += fmt::format("\n  source {}\n", model.spec->source);
   }
+  out = wrap_lines(out, width, 4);
   if (!list_tensors) return out + hint_text(model);
   out += "\n";
+  constexpr std::size_t kWide = 40, kFigures = 26;
+  const std::size_t name = width > 0 ? std::min(kWide, width - kFigures) : kWide;
   for (const ListedTensor& t : model.tensors)
-    out += fmt::format("  {:<40} {:<6} {:>14} B\n", t.name, t.type, t.bytes);
+    out += fmt::format("  {} {:<6} {:>14} B\n",
+                       pad_right(width > 0 ? clip(t.name, name) : t.name, name), t.type, t.bytes);
   return out;
 }
 

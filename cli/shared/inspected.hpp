@@ -50,6 +50,7 @@ struct Inspected {
 
 std::string to_json(const Inspected& model);  // "rigcast.model/1"
 std::string to_csv(const Inspected& model);   // a line a tensor
-std::string to_text(const Inspected& model, bool list_tensors);
+/// `width`: columns of the terminal; 0: it goes elsewhere.
+std::string to_text(const Inspected& model, bool list_tensors, std::size_t width);
 
 }  // namespace rigcast::cli

@@ -24,11 +24,11 @@ constexpr std::size_t kMaxAnswer = 64 << 20;
 class AnswerDesk::Ticket : public std::enable_shared_from_this<Ticket> {
  public:
   Ticket(AnswerDesk& desk, Question question, std::shared_ptr<HttpLoop> loop,
-         std::function<void(WorkerOutput)> take)
+         WorkerListener listener)
       : desk_(desk),
         question_(std::move(question)),
         loop_(std::move(loop)),
-        take_(std::move(take)),
+        listener_(std::move(listener)),
         socket_(loop_->context()),
         timer_(loop_->context()) {}
   ~Ticket() { leave(); }
@@ -39,13 +39,14 @@ class AnswerDesk::Ticket : public std::enable_shared_from_this<Ticket> {
 
  private:
   void read();
+  void take_progress();
   void finish(int code);
   void leave();
 
   AnswerDesk& desk_;
   Question question_;
   std::shared_ptr<HttpLoop> loop_;
-  std::function<void(WorkerOutput)> take_;
+  WorkerListener listener_;
   net::local::stream_protocol::socket socket_;
   net::steady_timer timer_;
   std::array<char, kReadBytes> part_;
@@ -73,8 +74,9 @@ void AnswerDesk::Ticket::read() {
   socket_.async_read_some(
       net::buffer(part_), [weak = weak_from_this()](ErrorCode ec, std::size_t bytes) {
         const auto self = weak.lock();
-        if (!self || !self->take_) return;
+        if (!self || !self->listener_.take) return;
         self->text_.append(self->part_.data(), bytes);
+        self->take_progress();
         if (!ec && self->text_.size() <= kMaxAnswer) return self->read();
         const bool whole =
             !self->text_.empty() && self->text_.back() >= 0 && self->text_.back() <= kLastExitCode;
@@ -85,9 +87,19 @@ void AnswerDesk::Ticket::read() {
       });
 }
 
+void AnswerDesk::Ticket::take_progress() {
+  while (text_.starts_with(kProgressMark)) {
+    const std::size_t end = text_.find('\n');
+    if (end == std::string::npos) return;
+    const std::string line = text_.substr(1, end - 1);
+    text_.erase(0, end + 1);
+    listener_.progress(line);
+  }
+}
+
 void AnswerDesk::Ticket::finish(int code) {
   const auto self = shared_from_this();
-  const auto take = std::exchange(take_, {});
+  const auto take = std::exchange(listener_.take, {});
   leave();
   ++desk_.answered_;
   if (take) take({code, std::move(text_)});
@@ -112,13 +124,13 @@ std::size_t AnswerDesk::waiting() const {
 
 std::shared_ptr<AnswerDesk::Ticket> AnswerDesk::ask(Question question,
                                                     std::shared_ptr<HttpLoop> loop,
-                                                    std::function<void(WorkerOutput)> take) {
+                                                    WorkerListener listener) {
   if (waiting() >= kMaxWaiting) {
     ++refused_;
     return nullptr;
   }
   auto& queue = question.is_long ? long_ : quick_;
-  auto ticket = std::make_shared<Ticket>(*this, std::move(question), loop, std::move(take));
+  auto ticket = std::make_shared<Ticket>(*this, std::move(question), loop, std::move(listener));
   queue.push_back(ticket);
   loop->post([this] { start_more(); });
   return ticket;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "cli/ui/questions.hpp"
 #include "cli/ui/workers.hpp"
@@ -21,6 +22,12 @@ struct WorkerOutput {
   std::string text{};
 };
 
+/// Who waits for an answer. Both are called on the loop.
+struct WorkerListener {
+  std::function<void(std::string_view line)> progress;  // how far it is, without the line's end
+  std::function<void(WorkerOutput)> take;               // once
+};
+
 class AnswerDesk {
  public:
   static constexpr std::size_t kMaxWaiting = 64;
@@ -30,9 +37,9 @@ class AnswerDesk {
 
   /// A question on its way; when it is destroyed, nobody works on it any more.
   class Ticket;
-  /// `take` is called once, on the loop. nullptr: too many wait.
+  /// nullptr: too many wait.
   std::shared_ptr<Ticket> ask(Question question, std::shared_ptr<HttpLoop> loop,
-                              std::function<void(WorkerOutput)> take);
+                              WorkerListener listener);
 
   int jobs() const { return jobs_; }
   int busy() const { return busy_; }

@@ -173,6 +173,7 @@ const std::vector<Kind>& kinds() {
        [](QuestionReader& q) {
          q.positions();
          q.flag("by_context", "--by-context", false);
+         q.flag("timelines", "--timelines", false);
          q.flag("advice", "--no-advice", true);
        }},
       {"/api/plan", "plan", true, [](QuestionReader& q) { q.wishes(); }},

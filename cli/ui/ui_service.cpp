@@ -10,6 +10,7 @@ namespace rigcast::cli {
 namespace {
 
 constexpr const char* kJson = "application/json";
+constexpr const char* kLines = "application/x-ndjson";
 constexpr std::string_view kErrorBegin = "{\n  \"schema\": \"rigcast.error/1\"";
 
 // Of every response. Nothing but this server's own files is loaded or run, nobody frames the page,
@@ -63,17 +64,52 @@ HttpReply reply_of(WorkerOutput output) {
   return {status, kJson, std::move(output.text), guarded("no-store")};
 }
 
-class DeskAnswer : public HttpAnswer {
+// JSON as one line: within its texts there are no line ends.
+std::string one_line(std::string_view json) {
+  std::string out;
+  for (std::size_t i = 0; i < json.size();) {
+    if (json[i] != '\n') {
+      out += json[i++];
+      continue;
+    }
+    i = std::min(json.find_first_not_of(" \n", i), json.size());
+  }
+  return out + "\n";
+}
+
+// How an answer reaches its client: by itself or, if it asks for lines and progress was made before
+// it, as the last line of a stream.
+class Reply {
  public:
-  DeskAnswer(std::shared_ptr<AnswerDesk::Ticket> ticket, std::weak_ptr<HttpExchange> exchange)
-      : ticket_(std::move(ticket)), exchange_(std::move(exchange)) {}
-  void stop() override {
-    if (const auto exchange = exchange_.lock()) exchange->reply(refused(503, "the server stops"));
+  Reply(std::weak_ptr<HttpExchange> exchange, bool takes_lines)
+      : exchange_(std::move(exchange)), takes_lines_(takes_lines) {}
+
+  void progress(std::string_view line) {
+    const auto exchange = exchange_.lock();
+    if (!exchange || !takes_lines_) return;
+    if (!std::exchange(has_begun_, true)) exchange->begin_stream(kLines, guarded("no-store"));
+    exchange->send_part(one_line(line));
+  }
+  void finish(const HttpReply& reply) {
+    const auto exchange = exchange_.lock();
+    if (!exchange) return;
+    has_begun_ ? exchange->end_stream(one_line(reply.body)) : exchange->reply(reply);
   }
 
  private:
-  std::shared_ptr<AnswerDesk::Ticket> ticket_;
   std::weak_ptr<HttpExchange> exchange_;
+  bool takes_lines_, has_begun_ = false;
+};
+
+class DeskAnswer : public HttpAnswer {
+ public:
+  DeskAnswer(std::shared_ptr<AnswerDesk::Ticket> ticket, std::shared_ptr<Reply> reply)
+      : ticket_(std::move(ticket)), reply_(std::move(reply)) {}
+  void stop() override { reply_->finish(refused(503, "the server stops")); }
+
+ private:
+  std::shared_ptr<AnswerDesk::Ticket> ticket_;
+  std::shared_ptr<Reply> reply_;
 };
 
 }  // namespace
@@ -133,11 +169,12 @@ std::unique_ptr<HttpAnswer> UiService::answer(const HttpHead& head, std::string 
     exchange->reply(error_reply(400, "bad_input", question.error()));
     return nullptr;
   }
-  const std::weak_ptr<HttpExchange> weak = exchange;
-  auto ticket = desk_.ask(*std::move(question), exchange->loop(), [weak](WorkerOutput output) {
-    if (const auto waits = weak.lock()) waits->reply(reply_of(std::move(output)));
-  });
-  if (ticket) return std::make_unique<DeskAnswer>(std::move(ticket), weak);
+  const auto reply = std::make_shared<Reply>(exchange, head.first("Accept") == kLines);
+  const WorkerListener listener{
+      [reply](std::string_view line) { reply->progress(line); },
+      [reply](WorkerOutput output) { reply->finish(reply_of(std::move(output))); }};
+  auto ticket = desk_.ask(*std::move(question), exchange->loop(), listener);
+  if (ticket) return std::make_unique<DeskAnswer>(std::move(ticket), reply);
   exchange->reply(refused(503, "too many questions wait", "ask again in a second"));
   return nullptr;
 }

@@ -23,6 +23,8 @@ struct WorkerTask {
 
 /// An answer ends with a byte that is the exit code; one without it was cut short.
 inline constexpr char kLastExitCode = 3;
+/// Before an answer, lines that begin with this byte say how far it is.
+inline constexpr char kProgressMark = '\x1e';
 
 class Workers {
  public:

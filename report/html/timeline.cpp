@@ -70,6 +70,20 @@ std::size_t spans_in(const std::vector<Lane>& lanes) {
 
 }  // namespace
 
+std::vector<TraceEvent> decode_step_of(const std::vector<TraceEvent>& events) {
+  std::vector<TraceEvent> out;
+  for (const TraceEvent& e : events)
+    if (e.phase == Phase::kDecode && (out.empty() || e.token == out.front().token))
+      out.push_back(e);
+  double begin = out.empty() ? 0 : out.front().start_s;
+  for (const TraceEvent& e : out) begin = std::min(begin, e.start_s);
+  for (TraceEvent& e : out) {
+    e.start_s -= begin;
+    e.finish_s -= begin;
+  }
+  return out;
+}
+
 std::string timeline_json(const std::vector<TraceEvent>& events, std::string_view start) {
   const std::vector<Lane> all = lanes_of(events);
   double end = 0;

@@ -136,3 +136,21 @@ TEST_CASE("A timeline of many activities stays short", "[html]") {
   CHECK(spans >= 2);
   CHECK(timeline_json({}, "warm").empty());
 }
+
+TEST_CASE("A step of the decode begins at 0, and has its own events alone", "[html]") {
+  std::vector<TraceEvent> events = {event("GPU 0", ActivityKind::kFfn, 0, 5)};
+  events.back().phase = Phase::kPrefill;
+  for (const TokenCount token : {512, 513}) {
+    events.push_back(event("CPU", ActivityKind::kFfn, double(token - 500), double(token) - 499.5));
+    events.push_back(
+        event("GPU 0", ActivityKind::kHead, double(token - 500) - 0.25, double(token) - 499));
+    for (auto one = events.end() - 2; one != events.end(); ++one) one->token = token;
+  }
+  const auto step = decode_step_of(events);
+  REQUIRE(step.size() == 2);
+  CHECK(step[0].start_s == 0.25);
+  CHECK(step[0].finish_s == 0.75);
+  CHECK(step[1].start_s == 0);
+  CHECK(step[1].finish_s == 1.25);
+  CHECK(decode_step_of({events.front()}).empty());
+}

@@ -5,6 +5,7 @@ import { launch, open, settled } from "./browser.mjs";
 import { start, states } from "./ui.mjs";
 
 const [folder, ...shots] = process.argv.slice(2);
+const type = process.env.TYPE || "webp"; // a third of a PNG
 const browser = await launch();
 const ui = shots.some((shot) => shot.startsWith("ui-")) ? await start() : null;
 
@@ -16,6 +17,7 @@ async function openScreen(name, { width, theme }) {
   await page.goto(`${ui.address}#${states[name]}`);
   await page.waitForSelector("#answer h1");
   await page.waitForNetworkIdle({ idleTime: 500, timeout: 90_000 });
+  await page.waitForFunction(() => !document.querySelector(".going"), { timeout: 90_000 });
   return page;
 }
 
@@ -25,10 +27,11 @@ for (const shot of shots) {
   const page = name.startsWith("ui-")
     ? await openScreen(name.slice(3), look)
     : (await open(browser, name, look)).page;
-  const file = path.join(folder, `page-${name}-${theme}.png`);
+  const file = path.join(folder, `page-${name}-${theme}.${type}`);
   if (height) await page.setViewport({ width: +width, height: +height });
   await settled(page);
-  await page.screenshot({ path: file, fullPage: !height });
+  const quality = type === "webp" ? { quality: 60 } : {};
+  await page.screenshot({ path: file, type, ...quality, fullPage: !height });
   await page.close();
 }
 await ui?.stop();

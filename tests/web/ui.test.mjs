@@ -28,6 +28,7 @@ async function open(fragment, { width = 1360, theme = "light" } = {}) {
   await page.waitForSelector("#answer h1, #answer .error", { timeout: 60_000 });
   if (!fragment.startsWith("check")) await page.waitForSelector("#ask select");
   await page.waitForNetworkIdle({ idleTime: 400, timeout: 90_000 });
+  await page.waitForFunction(() => !document.querySelector(".going"), { timeout: 90_000 });
   await settled(page);
   return { page, told };
 }
@@ -144,6 +145,52 @@ test("a file is checked in the page, and sent nowhere", { skip: !process.env.PAG
   await page.waitForSelector("#answer .grid .verdict");
   assert.deepEqual(asked, []);
   assert.deepEqual(await violations(page), []);
+  await page.close();
+});
+
+test("lanes show what each device does, from each start and for a token", async () => {
+  const { page } = await open(`forecast?${rtx}&model.quant=Q8_0&workload.context=32768`);
+  await page.waitForSelector(".timeline .chart rect");
+  const titles = await page.$$eval(".timeline h3", (all) => all.map((h) => h.textContent));
+  assert.deepEqual(titles, [
+    "Resource by resource, from a warm start",
+    "Resource by resource, from a cold start",
+    "Resource by resource, one token",
+  ]);
+  const lanes = await page.$$eval(".timeline .chart text.strong", (all) =>
+    all.map((t) => t.textContent),
+  );
+  for (const name of ["SSD", "PCI-E to GPU 0", "GPU 0"]) assert.ok(lanes.includes(name), name);
+  const shares = await page.$$eval(".timeline td:last-child", (all) =>
+    all.map((td) => parseFloat(td.textContent)),
+  );
+  assert.ok(shares.length >= 5 && shares.every((s) => s >= 0 && s <= 100), String(shares));
+  await page.close();
+});
+
+const long = "compare?model.name=llama-3.3-70b&rig.name=dual-rtx-3090&budget=5000";
+const health = (page) => page.evaluate(() => fetch("/api/health").then((r) => r.json()));
+
+test("a long answer says how far it is, and is cancelled", async () => {
+  const page = await browser.newPage();
+  await page.setViewport({ width: 1360, height: 900 });
+  await page.goto(`${ui.address}#${long}`);
+  await page.waitForFunction(() =>
+    /\d of \d+ rigs|tok\/s/.test(document.querySelector(".going :first-child")?.textContent),
+  );
+  assert.ok(await page.$eval(".going progress", (bar) => bar.value >= 0 && bar.value < 1));
+  assert.deepEqual(await violations(page), []);
+  assert.equal((await health(page)).busy, 1);
+  await page.focus(".going button");
+  await page.keyboard.press("Enter");
+  assert.match(await text(page, "#answer .error"), /Cancelled/);
+  assert.equal(await page.$(".going"), null);
+  assert.ok(await page.evaluate(() => document.activeElement.id === "answer"));
+  await page.waitForFunction(() =>
+    fetch("/api/health")
+      .then((r) => r.json())
+      .then((h) => !h.busy),
+  );
   await page.close();
 });
 

@@ -2,6 +2,7 @@
 /* The page of a running program: a question on the left, its answer on the right. */
 
 const dimAfter = 120; // ms: what is answered sooner does not flicker
+const progressAfter = 400; // ms: what takes longer says how far it is
 const askMoreAfter = 250; // ms without a change: alternatives and contexts are simulated, too
 
 /** @param {string} id */
@@ -17,6 +18,7 @@ const page = {
   /** @type {AbortController|null} */
   under_way: null,
   timer: 0,
+  is_more: false, // what is asked adds to an answer that is shown
   ...readAddress(),
 };
 
@@ -26,16 +28,21 @@ function focusInAnswer() {
   return [...able].indexOf(/** @type {Element} */ (document.activeElement));
 }
 
-/** @param {any} answer @param {string} line what to type for it @param {string} version */
-function showAnswer(answer, line, version) {
-  const about = { title: "", command: line, version, timelines: [] };
+/** @param {any} answer @param {string} line what to type for it @param {boolean} waits */
+function showAnswer(answer, line, waits) {
+  const timelines = answer.timelines || [];
+  const about = { title: "", command: line, version: "", timelines, waits };
   const view = views[answer.schema];
   if (!view) throw failure(`this page shows no ${answer.schema}`);
+  const going = part("answer").querySelector(".going");
+  if (going?.contains(document.activeElement)) part("answer").focus({ preventScroll: true });
+  going?.remove();
   const focus = focusInAnswer();
   const scroll = scrollY;
   const again = line && card("The same again", "on the command line", command(line));
   part("answer").replaceChildren(...view(answer, about), ...(again ? [again] : []));
   addApply();
+  if (answer.fits === false && page.screen !== "compare") addCompare();
   if (focus >= 0) {
     const able = part("answer").querySelectorAll("button, input, select, summary, [tabindex]");
     /** @type {HTMLElement|undefined} */ (able[focus])?.focus({ preventScroll: true });
@@ -61,13 +68,21 @@ function addApply() {
   }
 }
 
+/** From what does not fit to machines on which it does. */
+function addCompare() {
+  const link = el("a", { href: addressOf("compare", page.asked) }, "Compare machines for it");
+  part("answer")
+    .querySelector(".verdict")
+    ?.append(el("p", {}, link));
+}
+
 /** The last answer stays, dimmed, under what went wrong.
     @param {Error & {hint?: string}} error */
 function showError(error) {
   const again = el("button", { type: "button" }, "Try again");
   again.onclick = () => answerNow();
   const answer = part("answer");
-  answer.querySelector(".error, .bones")?.remove();
+  for (const node of answer.querySelectorAll(".error, .bones, .going")) node.remove();
   const heading = answer.querySelector("h1") ? "h2" : "h1";
   const words = el(
     "div",
@@ -86,14 +101,47 @@ function showBones() {
   part("answer").replaceChildren(bones);
 }
 
-/** @param {Record<string, any>} body @param {AbortController} mine */
-async function answerOnce(body, mine) {
-  const slow = setTimeout(() => part("answer").classList.add("busy"), dimAfter);
+/** @param {Progress} said */
+function showProgress(said) {
+  const answer = part("answer");
+  if (!answer.querySelector(".going")) {
+    const bar = el("progress", { "aria-label": "How far the answer is" });
+    const cancel = el("button", { type: "button", onclick: cancelAnswer }, "Cancel");
+    answer.querySelector(".bones")?.remove();
+    const heading = el(answer.querySelector("h1") ? "h2" : "h1");
+    const box = el("div", { class: "card going" }, heading, cancel, bar);
+    if (page.is_more) answer.append(box);
+    else answer.prepend(box);
+    part("told").textContent = said.text;
+  }
+  const bar = /** @type {HTMLProgressElement} */ (answer.querySelector(".going progress"));
+  if (said.share === null) bar.removeAttribute("value");
+  else bar.value = said.share;
+  /** @type {Element} */ (answer.querySelector(".going :first-child")).textContent = said.text;
+}
+
+/** The connection's end is what the server stops for. */
+function cancelAnswer() {
+  page.under_way?.abort();
+  part("answer").classList.remove("busy");
+  part("answer").focus();
+  if (page.is_more) part("answer").querySelector(".going")?.remove();
+  else showError(failure("Cancelled", "The question stands as it was; nobody works on it."));
+}
+
+/** @param {Record<string, any>} body @param {AbortController} mine @param {boolean} is_more */
+async function answerOnce(body, mine, is_more) {
+  page.is_more = is_more;
+  const slow = setTimeout(() => part("answer").classList.toggle("busy", !is_more), dimAfter);
+  const told = page.screen === "forecast" ? undefined : showProgress;
+  const begin = { schema: "", text: is_more ? "What would help?" : "Simulating", share: null };
+  const is_told = () => part("answer").querySelector(".going");
+  const long = told && setTimeout(() => is_told() || told(begin), progressAfter);
   try {
     const path = { users: "capacity" }[/** @type {string} */ (page.screen)] || page.screen;
-    const answer = await ask(`/api/${path}`, body, mine.signal);
+    const answer = await ask(`/api/${path}`, body, mine.signal, told);
     if (mine.signal.aborted) return false;
-    showAnswer(answer, commandOf(page.screen, page.asked), "");
+    showAnswer(answer, commandOf(page.screen, page.asked), !is_more);
     return true;
   } catch (e) {
     const error = /** @type {Error} */ (e);
@@ -101,6 +149,7 @@ async function answerOnce(body, mine) {
     return false;
   } finally {
     clearTimeout(slow);
+    clearTimeout(long);
     if (!mine.signal.aborted) part("answer").classList.remove("busy");
   }
 }
@@ -123,11 +172,11 @@ async function answerNow() {
         "Add GPUs or machines, choose one that may get a new part, or state a budget.",
       ),
     );
-  if (!(await answerOnce(body, mine))) return;
+  if (!(await answerOnce(body, mine, false))) return;
   part("took").textContent = `answered in ${Math.round(performance.now() - begun)} ms`;
   const more = page.screen === "forecast" || page.screen === "users";
-  const what = page.screen === "forecast" ? { advice: true, by_context: true } : { advice: true };
-  const ask_more = () => answerOnce({ ...body, ...what }, mine);
+  const forecast = page.screen === "forecast" && { by_context: true, timelines: true };
+  const ask_more = () => answerOnce({ ...body, advice: true, ...forecast }, mine, true);
   if (more) page.timer = setTimeout(ask_more, askMoreAfter);
 }
 
@@ -150,12 +199,26 @@ function change(key, value) {
   changeAll({ [key]: value });
 }
 
+/** What is asked, for a form that is folded. @param {Asked} asked */
+function questionWords(asked) {
+  const keys = ["model.name", "model.quant", "rig.name", "rig.gpu", "load.preset"];
+  const selects = keys
+    .filter((key) => asked[key])
+    .map((key) => part("ask").querySelector(`[name="${key}"]`));
+  const words = selects.map((s) => s instanceof HTMLSelectElement && s.selectedOptions[0]?.text);
+  return words.filter(Boolean).join(", ");
+}
+
 function sync() {
   /** @type {Asked} */
   const usual = { "kv.type": page.screen === "forecast" || page.screen === "users" ? "f16" : "" };
   /** @type {Asked} */
   const values = { ...usual, "load.preset": "chat", ...page.asked };
   for (const field of page.fields) field.show(values[field.key] || "");
+  const summary = el("summary", {}, "The question", el("span", {}, questionWords(page.asked)));
+  part("folded")
+    .querySelector("summary")
+    ?.replaceChildren(...summary.childNodes);
   for (const link of document.querySelectorAll("nav a")) {
     const to = /** @type {ScreenName} */ (link.id.replace("to-", ""));
     link.setAttribute("href", addressOf(to, page.asked));

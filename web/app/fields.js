@@ -50,7 +50,10 @@ function sliderField(key, label, steps, usualStep, say, change) {
     slider.value = String(at);
     tell(shown, at);
   };
-  return { key, node: labelled(label, slider, told), show };
+  const node = labelled(label, slider, told);
+  const ends = [steps[0], steps[last]].map((step) => el("span", {}, short(step)));
+  node.append(el("span", { class: "row ends", "aria-hidden": "true" }, ...ends));
+  return { key, node, show };
 }
 
 /** @param {string} key @param {string} label @param {string} unit @param {Change} change

@@ -51,7 +51,9 @@ function curve(of) {
         ? { x: pad.left + 6, "text-anchor": "start" }
         : { x: width - pad.right, "text-anchor": "end" };
       nodes.push(svg("line", { class: h.class, ...line }));
-      nodes.push(svg("text", { class: `${h.class}name`, y: y(h.y) - 6, ...side }, h.name));
+      // Names of verticals stand at the top.
+      const under = y(h.y) < pad.top + 24 ? 16 : -6;
+      nodes.push(svg("text", { class: `${h.class}name`, y: y(h.y) + under, ...side }, h.name));
     }
     const path = d3.line(
       (/** @type {any} */ p) => x(p[0]),

@@ -10,7 +10,15 @@ const doings = {
   compute: "computes",
 };
 /** @type {Record<string, string>} */
-const laneClass = { "read file": "load", stage: "load", upload: "tiny", compute: "prefill" };
+const laneClass = {
+  "read file": "load",
+  stage: "load",
+  upload: "tiny",
+  "fetch weights": "tiny",
+  "fetch kv": "moves",
+  "store kv": "moves",
+  compute: "prefill",
+};
 
 /** Steps that a clock has, where d3's would be 200 s. @param {Scale} x @param {number} n */
 function clockTicks(x, n) {

@@ -68,11 +68,12 @@ function measuredPanel(r) {
   );
 }
 
-/** @param {Report} r */
-function advicePanel(r) {
+/** @param {Report} r @param {About} about */
+function advicePanel(r, about) {
   const title = r.fits ? "What would help" : "What would make it fit";
   if (!r.advice.length) {
-    const none = r.fits ? "Nothing that was simulated is clearly faster." : "Nothing was found.";
+    const found = r.fits ? "Nothing that was simulated is clearly faster." : "Nothing was found.";
+    const none = about.waits ? "Alternatives are being simulated." : found;
     return card(title, null, el("p", { class: "quiet" }, none));
   }
   const items = r.advice.map((a) => {

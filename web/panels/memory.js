@@ -40,7 +40,8 @@ function memoryBar(m) {
   const pieces = parts.map(([kind, name, bytes]) => {
     const share = bytes / room;
     const text = share > 0.2 && kind !== "cache" && over <= 0 ? `${name} ${gib(bytes)}` : "";
-    return el("i", { class: kind, style: { width: `${share * 100}%` } }, text);
+    const title = `${name} ${gib(bytes)} GiB`;
+    return el("i", { class: kind, title, style: { width: `${share * 100}%` } }, text);
   });
   const edge = over > 0 && el("i", { class: "over", style: { width: `${(over / room) * 100}%` } });
   return el("div", { class: "bar", role: "img", "aria-label": label }, ...pieces, edge);

@@ -17,9 +17,10 @@ function partClass(part) {
 function startTrack(start, longest, name) {
   const parts = Object.entries(start.breakdown_s).filter((b) => b[1] > 0);
   const words = parts.map((b) => `${b[0]} ${seconds(b[1])}`).join(", ");
-  const pieces = parts.map(([part, s]) =>
-    el("i", { class: partClass(part), style: { width: `${(s / longest) * 100}%` } }),
-  );
+  const pieces = parts.map(([part, s]) => {
+    const style = { width: `${(s / longest) * 100}%` };
+    return el("i", { class: partClass(part), title: `${part} ${seconds(s)}`, style });
+  });
   const label = `${name}: ${seconds(start.total_s)}; ${words}`;
   return el("div", { class: "track", role: "img", "aria-label": label }, ...pieces);
 }
@@ -55,33 +56,45 @@ function firstTokenPanel(r, about) {
     el("div", { class: "starts" }, ...rows),
     el("ul", { class: "keys" }, ...keys),
   );
-  out.append(...about.timelines.map(timeline));
+  out.append(...about.timelines.filter((t) => t.start !== "token").map(timeline));
   return out;
 }
 
 /** @param {Timeline} of */
 function timeline(of) {
-  const total = (/** @type {Timeline["lanes"][0]} */ lane) =>
-    lane.spans.reduce((sum, s) => sum + s[1] - s[0], 0);
-  const busiest = [...of.lanes].sort((a, b) => total(b) - total(a))[0];
-  const words = of.lanes.map((lane) => `${lane.name} ${percent(total(lane) / of.end_s)}`);
-  const summary = `What each resource does in ${seconds(of.end_s)}: busy ${words.join(", ")}.`;
+  const rows = of.lanes.map((lane) => ({
+    name: lane.name,
+    busy: lane.spans.reduce((sum, s) => sum + s[1] - s[0], 0),
+  }));
+  const share = (/** @type {{busy: number}} */ row) => percent(row.busy / of.end_s);
+  const longest = rows.reduce((a, b) => (b.busy > a.busy ? b : a));
+  const words = rows.map((row) => `${row.name} ${share(row)}`);
+  const token = of.start === "token";
+  const title = token ? "one token" : `from a ${of.start} start`;
+  const what = token ? "for the first one after the prompt" : "with the first tokens of the answer";
   return el(
     "div",
     { class: "timeline" },
-    el("h3", {}, `Resource by resource, from a ${of.start} start`),
+    el("h3", {}, `Resource by resource, ${title}`),
     el(
       "p",
       { class: "quiet" },
-      `${seconds(of.end_s)} in all, with the first tokens of the answer; ${busiest.name} is busy ` +
-        `longest, ${percent(total(busiest) / of.end_s)} of it.`,
+      `${seconds(of.end_s)} ${what}; ${longest.name} is busy longest, ${share(longest)} of it.`,
     ),
-    lanes(of, summary),
+    lanes(of, `What each resource does in ${seconds(of.end_s)}: busy ${words.join(", ")}.`),
+    more(
+      "As a table",
+      smallTable(
+        `Busy, ${title}`,
+        ["resource", "#busy", "#share"],
+        rows.map((row) => [row.name, seconds(row.busy), share(row)]),
+      ),
+    ),
   );
 }
 
-/** @param {Report} r */
-function tokenPanel(r) {
+/** @param {Report} r @param {About} about */
+function tokenPanel(r, about) {
   const uses = Object.entries(r.utilisation)
     .map((u) => /** @type {[string, number]} */ ([u[0], u[1] || 0]))
     .filter((u) => u[1] > 0.0095)
@@ -97,5 +110,7 @@ function tokenPanel(r) {
   );
   const none = el("p", { class: "quiet" }, "No resource's share of the time was recorded.");
   const hint = "share of the time in which it is busy";
-  return card("Where the time of every next token goes", hint, ...(rows.length ? rows : [none]));
+  const steps = about.timelines.filter((t) => t.start === "token").map(timeline);
+  const shares = rows.length ? rows : [none];
+  return card("Where the time of every next token goes", hint, ...shares, ...steps);
 }

@@ -134,6 +134,8 @@ function pricesPanel(c) {
 function comparisonView(c) {
   const models = c.rigs[0]?.models.map((m) => m.model) || [];
   const best = c.rigs.find((rig) => rig.qualifies) || c.rigs[0];
+  const upper = c.verdict.replace(/^./, (first) => first.toUpperCase());
+  const [, why, what] = /^(?:([^:]*): )?(.*)$/s.exec(upper) || ["", "", upper];
   const qualify = c.rigs.filter((rig) => rig.qualifies).length;
   const ok = qualify > 0;
   const tie = c.ties.length ? ` The intervals of ${c.ties.join(", ")} overlap: a tie.` : "";
@@ -145,7 +147,14 @@ function comparisonView(c) {
     return tile(m.model, speed, "tok/s", range ? `${best.rig}: 80 % interval ${range}` : "");
   });
   if (best && best.usd !== null)
-    tiles.push(tile("Price", count(best.usd), "USD", `${best.rig}: of the ${c.price_of}`));
+    tiles.push(
+      tile(
+        "Price",
+        count(best.usd),
+        "USD",
+        `${best.rig}: of the ${c.price_of.replace("gpus", "GPUs")}`,
+      ),
+    );
   if (best && best.watts !== null)
     tiles.push(tile("Power", count(best.watts), "W", "GPUs and CPU at their limits"));
   const figures = el("div", { class: "stack" });
@@ -171,14 +180,7 @@ function comparisonView(c) {
         ok ? `${qualify} of ${c.rigs.length} rigs qualify` : "none qualifies",
       ),
       bad: !ok,
-      sentence: [
-        el(
-          "em",
-          {},
-          c.verdict.replace(/^./, (first) => first.toUpperCase()),
-        ),
-        ".",
-      ],
+      sentence: [why && `${why}: `, el("em", {}, what), "."],
       say: (tie + left).trim(),
       tiles,
     }),

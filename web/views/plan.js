@@ -179,10 +179,12 @@ function planView(plan, about) {
       ),
     ],
   });
+  const type = best.commands["llama-server"];
+  if (typeof type === "string") verdict.append(command(type));
   return [
     verdict,
     half(memoryPanel(r)),
-    half(tokenPanel(r)),
+    half(tokenPanel(r, about)),
     plan.choices.length > 1 && qualityPanel(plan),
     plan.choices.length > 1 && waysPanel(plan),
     firstTokenPanel(r, about),

@@ -62,11 +62,12 @@ function cliffSentence(r) {
 function requestVerdict(r) {
   const name = reportName(r);
   const w = r.scenario.workload;
-  const key = /** @type {keyof Report["ttft"]} */ (w.start);
-  const start = r.ttft[key] || r.ttft.resident || r.ttft.cold;
-  const [first, unit] = start ? time(start.total_s) : ["-", ""];
-  const cold = r.ttft.cold && key !== "cold" ? `; cold ${seconds(r.ttft.cold.total_s)}` : "";
+  const there = starts.filter((s) => r.ttft[s[0]]);
+  const from = there.find((s) => s[0] === w.start) || there[0];
+  const [first, unit] = from ? time(r.ttft[from[0]]?.total_s || 0) : ["-", ""];
+  const when = from ? from[1].replace(/^./, (c) => c.toLowerCase()) : "";
   const ttft = span(r.interval.ttft_s, seconds);
+  const cold = r.ttft.cold && w.start !== "cold" && `from the SSD ${seconds(r.ttft.cold.total_s)}`;
   const speed = r.decode.tokens_per_s || 0;
   const range = span(r.interval.tokens_per_s, figure);
   const prefill = r.prefill_tokens_per_s;
@@ -85,7 +86,7 @@ function requestVerdict(r) {
     ],
     say: cliffSentence(r),
     tiles: [
-      tile("First token", first, unit, ttft ? `${ttft}${cold}` : `${w.start} start${cold}`),
+      tile("First token", first, unit, [when, ttft, cold].filter(Boolean).join("; ")),
       tile("Speed", figure(speed), "tok/s", range ? `${likely} ${range}` : "no interval"),
       tile(
         "Limited by",
@@ -151,7 +152,12 @@ function servingVerdict(r, s) {
 /** @param {Report} r @param {About} about */
 function reportView(r, about) {
   if (!r.fits)
-    return [missingVerdict(r), half(memoryPanel(r)), half(advicePanel(r)), askedPanel(r.scenario)];
+    return [
+      missingVerdict(r),
+      half(memoryPanel(r)),
+      half(advicePanel(r, about)),
+      askedPanel(r.scenario),
+    ];
   const load = r.serving;
   if (load && r.measured) {
     const said = r.warnings.length > 0 && card("Notes", null, ...notes(r.warnings));
@@ -159,15 +165,16 @@ function reportView(r, about) {
     const asked = [memoryPanel(r), askedPanel(r.scenario, load.load), said];
     return [...figures, ...asked].filter((node) => node instanceof HTMLElement);
   }
+  const alike = load || r.measured; // without alternatives
   const one = [
     requestVerdict(r),
-    half(memoryPanel(r)),
-    half(tokenPanel(r)),
-    firstTokenPanel(r, about),
     r.decode.by_position.length > 1 && speedPanel(r),
-    load || r.measured ? null : half(advicePanel(r)),
-    load || r.measured ? evidencePanel(r) : half(evidencePanel(r)),
-    load || r.measured ? null : feelPanel(r),
+    half(memoryPanel(r)),
+    half(alike ? tokenPanel(r, about) : advicePanel(r, about)),
+    firstTokenPanel(r, about),
+    !alike && half(tokenPanel(r, about)),
+    !alike && half(feelPanel(r)),
+    evidencePanel(r),
     askedPanel(r.scenario),
   ].filter((node) => node instanceof HTMLElement);
   if (!load) return one;

@@ -145,7 +145,7 @@ void CompletionAnswer::submit(Result<PreparedRequest> prepared) {
 
 void CompletionAnswer::begin_stream(HttpExchange& exchange) {
   streams_ = true;
-  exchange.begin_stream();
+  exchange.begin_stream("text/event-stream", "Cache-Control: no-store\r\n");
   exchange.send_part(generation_->begin());
 }
 
@@ -173,7 +173,7 @@ void CompletionAnswer::finish(const Generation::End& end) {
   if (!generation_->streams()) return exchange->reply({200, kJson, end.bytes, {}});
   if (!streams_) begin_stream(*exchange);
   exchange->send_part(end.bytes);
-  exchange->end_stream();
+  exchange->end_stream({});
 }
 
 void CompletionAnswer::stop() {

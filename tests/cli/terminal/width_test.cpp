@@ -58,9 +58,10 @@ std::string on_terminal(const Words& words, int columns) {
   return text;
 }
 
-// A command is left as it can be copied.
-bool is_command(const std::string& line) {
-  return contains(line, " rigcast ") || contains(line, " llama-server ");
+// A command and an address are left as they can be copied.
+bool is_to_copy(const std::string& line) {
+  return contains(line, " rigcast ") || contains(line, " llama-server ") || contains(line, "://") ||
+         contains(line, "/hwprofiles/");
 }
 
 std::size_t widest(const std::string& text) {
@@ -68,7 +69,7 @@ std::size_t widest(const std::string& text) {
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (!is_command(line)) out = std::max(out, rigcast::text_width(line));
+    if (!is_to_copy(line)) out = std::max(out, rigcast::text_width(line));
   }
   return out;
 }
@@ -92,6 +93,12 @@ TEST_CASE("Tables fit the terminal", "[cli][width]") {
       {"list", "rigs"},
       {"list", "gpus"},
       {"list", "models"},
+      {"explain", "--gpu", "rtx-3090", "--model", "llama-3-8b", "--quant", "Q4_K_M"},
+      {"show", "rtx-4090"},
+      {"show", "llama.cpp"},
+      {"show", "qwen3-30b-a3b"},
+      {"inspect", "qwen3-30b-a3b"},
+      {"inspect", "qwen3-30b-a3b", "--tensors"},
       {"--help"},
       {"sweep", "--help"},
       {"simulate", "--help"}};

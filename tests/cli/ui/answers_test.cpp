@@ -1,6 +1,7 @@
 // What the page's server answers is what the command prints, byte by byte.
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/cli/ui/ui_program.hpp"
 
@@ -36,6 +37,8 @@ TEST_CASE("Answers to questions are what the command prints", "[ui]") {
       {"/api/forecast", scenario(""), words("simulate", {"--no-advice"})},
       {"/api/forecast", scenario(R"(, "positions": [0, 4000], "by_context": true, "advice": true)"),
        words("simulate", {"--positions", "0,4000", "--by-context"})},
+      {"/api/forecast", scenario(R"(, "timelines": true)"),
+       words("simulate", {"--no-advice", "--timelines"})},
       {"/api/plan", scenario(R"(, "min_tps": 30, "objective": "speed", "max_ttft": "5s")"),
        words("plan", {"--min-tps", "30", "--objective", "speed", "--max-ttft", "5s"})},
       {"/api/compare",
@@ -69,7 +72,57 @@ TEST_CASE("Answers to questions are what the command prints", "[ui]") {
   CHECK((ui.get("/api/machine").body == run({"show", "this", "--format", "json"}).out));
   const json health = json::parse(ui.get("/api/health").body);
   CHECK(health["busy"] == 0);
-  CHECK(health["answered"] == 16);
+  CHECK(health["answered"] == 17);
+}
+
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) out.push_back(line);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("A long question that asks for lines is told how far its answer is", "[ui]") {
+  const UiProgram ui;
+  const std::string lines = "Accept: application/x-ndjson\r\n";
+  const auto ask = [&](const std::string& path, const std::string& body) {
+    return ui.send(ui.post_text(path, body, "application/json", lines));
+  };
+  const std::string question =
+      R"({"scenario": {"model": {"name": "llama-3.1-8b"}, "workload": {"context": 8192}},)"
+      R"( "gpus": ["rtx-3060-12gb", "rtx-3090", "rtx-4090"]})";
+  const HttpResponse answer = ask("/api/compare", question);
+  CHECK(answer.status == 200);
+  CHECK(answer.whole);
+  CHECK(contains(answer.head, "Content-Type: application/x-ndjson\r\n"));
+  CHECK(contains(answer.head, "frame-ancestors 'none'"));
+  std::vector<std::string> all = lines_of(answer.body);
+  REQUIRE(all.size() >= 4);
+  CHECK((json::parse(all.back()) == json::parse(ui.post("/api/compare", question).body)));
+  all.pop_back();
+  double before = 0;
+  std::vector<std::string> done;
+  for (const std::string& line : all) {
+    const json progress = json::parse(line);
+    CHECK(progress["schema"] == "rigcast.progress/1");
+    CHECK(progress["share"] >= before);
+    before = progress["share"];
+    if (contains(progress["text"], " tok/s")) done.push_back(progress["text"]);
+  }
+  CHECK(before == 1.0);
+  REQUIRE(done.size() == 3);
+  CHECK(contains(done[1], "rtx-3090: "));
+  // What is refused before there was progress has its status.
+  CHECK(ask("/api/compare", R"({"scenario": {"model": {"name": "no such"}}, "gpus": ["rtx-3090"]})")
+            .status == 422);
+  CHECK(ask("/api/plan", R"({"scenario": 1})").status == 400);
+  // A quick answer has nothing before it.
+  CHECK(
+      (ask("/api/forecast", kQuickQuestion).body == ui.post("/api/forecast", kQuickQuestion).body));
 }
 
 TEST_CASE("A question that gets no answer gets the command's own words", "[ui]") {

@@ -285,7 +285,7 @@ TEST_CASE("Any bytes end in a response or a closed connection, and the page is s
   std::uint64_t answered = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     std::string request = seeds[below(seeds.size())];
-    for (std::size_t n = below(5); n > 0; --n) {
+    for (std::size_t n = 1 + below(4); n > 0; --n) {
       const std::size_t at = below(request.size() + 1);
       switch (below(4)) {
         case 0: request.insert(at, tokens[below(tokens.size())]); break;
