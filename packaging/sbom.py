@@ -95,7 +95,9 @@ def d3_modules():
     lock = json.loads((ROOT / "tests/web/package-lock.json").read_text())["packages"]
     licence = (ROOT / "web/vendor/LICENSE").read_text()
     for name in sorted(set(re.findall(r"d3-[a-z]+(?:-[a-z]+)*|internmap", licence))):
-        entry = lock[f"node_modules/{name}"]
+        # npm puts a package below another one where they need different versions of it.
+        path = next(p for p in lock if p.endswith(f"node_modules/{name}") and "@types" not in p)
+        entry = lock[path]
         yield package(
             name, entry["version"], licenseConcluded=entry["license"], licenseDeclared=entry["license"],
             copyrightText="Copyright 2010-2026 Mike Bostock",
