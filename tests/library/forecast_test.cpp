@@ -100,7 +100,7 @@ TEST_CASE("Errors say what, where and what to do", "[library]") {
   const auto toml =
       library("[rig]\ngpu = [\"rtx-4090\"]\ncolour = \"red\"\n[model]\nname = \"llama-3.2-1b\"\n");
   REQUIRE(toml.error);
-  CHECK(toml.error->where == "scenario:3:1");
+  CHECK(toml.error->where == "scenario:3:10");
   for (const char* bad : {"", "{", "{\"rig\": 3}", "{\"Rig\": {}}", "{\"rig\": {\"gpu\": null}}",
                           "[rig", "{\"a\": {\"b\": [[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]}}"}) {
     INFO(bad);
