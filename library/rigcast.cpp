@@ -44,8 +44,8 @@ Result<Catalogue> open_catalogue(bool reads_files) {
 std::optional<Error> check_positions(const std::vector<TokenCount>& positions, const Scenario& s) {
   for (const TokenCount position : positions)
     if (position < 0 || position > s.workload.context)
-      return bad_input(fmt::format("positions: {} is not within the context of {} tokens", position,
-                                   text_count(s.workload.context)),
+      return bad_input(fmt::format("positions: {} is not within the context of {} tokens",
+                                   text_count(position), text_count(s.workload.context)),
                        "a larger workload.context");
   return std::nullopt;
 }

@@ -22,7 +22,7 @@ foreach(file bin/rigcast share/rigcast/hwprofiles/gpus/rtx-4090.toml share/rigca
              share/fish/vendor_completions.d/rigcast.fish share/man/man1/rigcast.1
              share/man/man1/rigcast-simulate.1 share/doc/rigcast/copyright
              share/doc/rigcast/CHANGELOG.md share/doc/rigcast/docs/report.md)
-  if(NOT EXISTS ${TO}-moved/${file})
+  if(NOT EXISTS ${TO}-moved/${file} AND NOT EXISTS ${TO}-moved/${file}.gz)
     message(SEND_ERROR "not installed: ${file}")
   endif()
 endforeach()

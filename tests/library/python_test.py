@@ -80,6 +80,7 @@ class Forecast(unittest.TestCase):
     def test_a_signal_ends_it(self):
         code = (
             "import os, signal, threading, rigcast\n"
+            "signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it\n"
             "threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
             "try:\n"
             "    while True: rigcast.forecast({'rig': {'gpu': ['rtx-4090']}, 'model': {'name': 'llama-3.1-8b'}}, exact=True)\n"
