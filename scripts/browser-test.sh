@@ -2,8 +2,8 @@
 # Checks web/, the pages that --html writes and that of `rigcast ui`: types, layout, the vendored d3,
 # and pages in a browser.
 #   scripts/browser-test.sh [--short] [PROGRAM]     PROGRAM: default build/release/rigcast
-# --short: a page of each kind, each in one of light and dark, screen and phone (a minute).
-# Needs Node.js; scripts/setup-browser.sh installs the rest. Not a part of ctest.
+# --short: a page of each kind, each in one of light and dark, screen and phone (a minute and a half);
+# scripts/test.sh runs it after ctest. Needs Node.js; scripts/setup-browser.sh installs the rest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 short=0
