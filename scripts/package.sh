@@ -18,5 +18,5 @@ scripts/setup.sh package "$@"
 cmake --build --preset package
 cd build/package
 rm -f -- *.deb
-cpack -G DEB > cpack.log || { cat cpack.log >&2; exit 1; }
+cpack -G DEB > cpack.log 2>&1 || { cat cpack.log >&2; exit 1; }
 ls -- *.deb
