@@ -257,9 +257,11 @@ void add_engine_options(CLI::App& verb, Options& o) {
       ->type_name("N")
       ->capture_default_str()
       ->group(kGroup);
-  verb.add_option("--kv-tokens", o.kv_tokens,
-                  "tokens of the KV cache that requests share; default: the context of each of "
-                  "--parallel, as far as half of the free memory goes")
+  verb.add_option(
+          "--kv-tokens", o.kv_tokens,
+          "tokens of the KV cache that requests share; default: what VRAM or a RAM limit "
+          "leaves, else the context of each of --parallel, as far as half of the free memory "
+          "goes")
       ->check(integer_within(1, 1'000'000'000))
       ->type_name("N")
       ->group(kGroup);

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/model/kv_bytes.hpp"
 #include "core/serving/pool_tokens.hpp"
+#include "perfmodel/memory.hpp"
 
 namespace rigcast::planner {
 namespace {
@@ -125,6 +127,23 @@ bool executes(const Scenario& s, const Placement& p) {
          s.settings.numa == NumaPolicy::kNone;
 }
 
+// Tokens of the pool that the forecast plans beside the layers, in whole blocks.
+TokenCount planned_pool(const Scenario& s, const Placement& p) {
+  const PoolTokens pool = pool_tokens(s);
+  if (pool.least == pool.most) return pool.most;
+  const MemoryPlan plan = plan_memory(s, p, s.workload.context);
+  double tokens = double(pool.most);
+  for (std::size_t g = 0; g < s.rig.gpus.size(); ++g) {
+    double per_token = 0;
+    for (int l = 0; l < s.model.layers; ++l)
+      if (p.layers[std::size_t(l)].kv == DeviceIndex(g))
+        per_token += kv_bytes_per_token(s.model, l, s.kv.types);
+    if (per_token > 0) tokens = std::min(tokens, plan.devices[g].kv.value / per_token);
+  }
+  const TokenCount block = s.scheduler->block_tokens;
+  return std::max(pool.least, TokenCount(tokens) / block * block);
+}
+
 Words rigcast_command(const Scenario& s, const Placement& placement) {
   const SchedulerPolicy& policy = *s.scheduler;
   const bool on_gpu = !s.rig.gpus.empty() && placement.gpu_layers > 0;
@@ -140,9 +159,7 @@ Words rigcast_command(const Scenario& s, const Placement& placement) {
   if (s.kv.types.k != QuantFormat::kF16) c.add("--kv-type", kv_type_name(s.kv.types.k));
   c.add("--context", s.workload.context);
   c.add("--parallel", std::int64_t(policy.sequences));
-  // Without it the pool of a server whose cache is in VRAM is what layers leave, as the forecast's.
-  const PoolTokens pool = pool_tokens(s);
-  if (!whole || pool.least == pool.most) c.add("--kv-tokens", pool.least);
+  c.add("--kv-tokens", planned_pool(s, placement));
   if (policy.step_tokens != s.runtime.server->scheduler.step_tokens) {
     c.add("--batch", policy.step_tokens);
     c.add("--ubatch", policy.step_tokens);

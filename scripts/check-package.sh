@@ -50,7 +50,8 @@ inside sh -ec "cp -r /usr/share/doc/rigcast-dev/examples/embedding /tmp
   cmake --build /tmp/embedding/build > /dev/null
   /tmp/embedding/build/embedding > /tmp/embedding.json"
 inside "${question[@]}" --no-advice --format json | cmp - "$root/tmp/embedding.json"
-exported=$(nm -DC --defined-only build/package/librigcast.so | grep -vc ' rigcast::forecast(\| rigcast::ForecastError::text') || true
+symbols=$(nm -DC --defined-only build/package/librigcast.so)
+exported=$(grep -vc ' rigcast::forecast(\| rigcast::ForecastError::text' <<< "$symbols") || true
 [ "$exported" = 0 ] || { echo "librigcast.so shows $exported symbols that are not of rigcast.hpp" >&2; exit 1; }
 
 if compgen -G 'build/package/python3-rigcast_*.deb' > /dev/null; then

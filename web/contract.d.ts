@@ -22,8 +22,8 @@ interface Timeline {
   /** resident, warm or cold; token: a step of the decode. */
   start: string;
   end_s: number;
-  /** Spans are [from, to, what], in seconds. */
-  lanes: { name: string; spans: [number, number, string][] }[];
+  /** Spans are [from, to, what], in seconds; short gaps between them are drawn as busy. */
+  lanes: { name: string; busy_s: number; spans: [number, number, string][] }[];
 }
 
 type Pair = [number, number];

@@ -17,6 +17,7 @@ struct Span {
 struct Lane {
   std::string name;
   std::vector<Span> spans;
+  double busy = 0;  // seconds in which any of all spans is under way
 };
 
 // Operations of a layer are one thing to see: computing.
@@ -33,15 +34,28 @@ std::string_view what(ActivityKind kind) {
   }
 }
 
+// Of spans in the order of their beginnings, which may overlap.
+double busy_time(const std::vector<Span>& spans) {
+  double busy = 0, until = 0;
+  for (const Span& s : spans) {
+    busy += std::max(0.0, s.to - std::max(s.from, until));
+    until = std::max(until, s.to);
+  }
+  return busy;
+}
+
 std::vector<Lane> lanes_of(const std::vector<TraceEvent>& events) {
   std::vector<Lane> lanes;
   for (const TraceEvent& e : events) {
     if (!(e.finish_s > e.start_s)) continue;
     auto lane = std::ranges::find(lanes, e.track, &Lane::name);
-    if (lane == lanes.end()) lane = lanes.insert(lane, Lane{e.track, {}});
+    if (lane == lanes.end()) lane = lanes.insert(lane, Lane{e.track, {}, 0});
     lane->spans.push_back({e.start_s, e.finish_s, what(e.kind)});
   }
-  for (Lane& lane : lanes) std::ranges::stable_sort(lane.spans, {}, &Span::from);
+  for (Lane& lane : lanes) {
+    std::ranges::stable_sort(lane.spans, {}, &Span::from);
+    lane.busy = busy_time(lane.spans);
+  }
   return lanes;
 }
 
@@ -49,7 +63,7 @@ std::vector<Lane> lanes_of(const std::vector<TraceEvent>& events) {
 std::vector<Lane> merged(const std::vector<Lane>& lanes, double gap) {
   std::vector<Lane> out;
   for (const Lane& lane : lanes) {
-    Lane one{lane.name, {}};
+    Lane one{lane.name, {}, lane.busy};
     for (const Span& span : lane.spans) {
       Span* last = one.spans.empty() ? nullptr : &one.spans.back();
       if (last && last->what == span.what && span.from - last->to <= gap)
@@ -107,7 +121,7 @@ std::string timeline_json(const std::vector<TraceEvent>& events, std::string_vie
     return Json::array({micro(s.from), micro(s.to), std::string(s.what)});
   };
   const auto lane = [&](const Lane& l) {
-    return Json{{"name", l.name}, {"spans", json_list(l.spans, span)}};
+    return Json{{"name", l.name}, {"busy_s", micro(l.busy)}, {"spans", json_list(l.spans, span)}};
   };
   return Json{
       {"start", std::string(start)}, {"end_s", micro(end)}, {"lanes", json_list(lanes, lane)}}

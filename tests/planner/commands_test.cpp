@@ -347,7 +347,16 @@ TEST_CASE("The engine's server is told what it has flags for; else there is no c
   };
   CHECK(command({{"scheduler.max_sequences", "4"}, {"workload.context", "4096"}}) ==
         "rigcast serve --weights llama-3.1-8b-Q4_K_M.gguf --device cuda --gpu-layers 33 --context "
-        "4096 --parallel 4");  // its pool is what layers leave of VRAM
+        "4096 --parallel 4 --kv-tokens 16384");
+  // The pool that is planned: what layers leave of 12 GB.
+  const std::string filled = command({{"scheduler.max_sequences", "16"}});
+  INFO(filled);
+  const auto at = filled.find("--kv-tokens ");
+  REQUIRE(at != std::string::npos);
+  const int tokens = std::stoi(filled.substr(at + 12));
+  CHECK(tokens > 4 * 8192);
+  CHECK(tokens < 8 * 8192);
+  CHECK(tokens % 32 == 0);
   CHECK(command({{"scheduler.pool_tokens", "16384"}}) ==
         "rigcast serve --weights llama-3.1-8b-Q4_K_M.gguf --device cuda --gpu-layers 33 --context "
         "8192 --parallel 16 --kv-tokens 16384");

@@ -64,7 +64,7 @@ function firstTokenPanel(r, about) {
 function timeline(of) {
   const rows = of.lanes.map((lane) => ({
     name: lane.name,
-    busy: lane.spans.reduce((sum, s) => sum + s[1] - s[0], 0),
+    busy: lane.busy_s,
   }));
   const share = (/** @type {{busy: number}} */ row) => percent(row.busy / of.end_s);
   const longest = rows.reduce((a, b) => (b.busy > a.busy ? b : a));
