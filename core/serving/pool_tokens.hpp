@@ -12,9 +12,9 @@ struct PoolTokens {
   TokenCount least = 0, most = 0;
 };
 /// What is stated; else, at most, the context of all that may run, and of a pool in VRAM at least
-/// that of one request. However many users there are, layers come first: a model whose layers are
-/// in RAM is ten times as slow, one whose pool is full lets requests wait. Requires a scenario with
-/// a load, and a server with PoolRule::kTokens.
+/// that of one request. However many users there are, layers come first: every step waits for
+/// layers in RAM, while a full pool lets some requests wait. Requires a scenario with a load, and a
+/// server with PoolRule::kTokens.
 PoolTokens pool_tokens(const Scenario& scenario);
 
 }  // namespace rigcast
