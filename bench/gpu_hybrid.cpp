@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "bench/engine/host_reads.hpp"
 #include "bench/gpu_handoff.cuh"
 #include "core/base/quantile.hpp"
 #include "core/catalogue/catalogue.hpp"
@@ -27,7 +28,6 @@
 #include "engine/cuda/memory/vram.cuh"
 #include "engine/model/layer_weights.hpp"
 #include "engine/run/request.hpp"
-#include "probe/dram_read.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;
@@ -149,50 +149,6 @@ struct Runs {
   }
 };
 
-// The rate at which all threads read the host's memory, with the fastest method.
-class HostReads {
- public:
-  explicit HostReads(int threads) : team_(threads), dram_(team_) {
-    double most = 0;
-    const probe::DramRead::ReadPattern* fastest = nullptr;
-    for (const auto& way : dram_.read_patterns()) {
-      pattern_ = &way;
-      std::vector<double> rates;
-      for (int i = 0; i < 3; ++i) rates.push_back(rate());
-      if (median(rates) <= most) continue;
-      most = median(rates);
-      fastest = &way;
-    }
-    pattern_ = fastest;
-  }
-
-  // The rate for a buffer that exceeds all caches.
-  double rate() {
-    const auto begin = std::chrono::steady_clock::now();
-    dram_.read(*pattern_);
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    return dram_.bytes() / time.count();
-  }
-  // The rate of reading this memory repeatedly: reading may be slower at its addresses, and a cache
-  // may hold a part.
-  double rate(const std::vector<std::span<const std::byte>>& memory) {
-    double bytes = 0;
-    for (const auto& part : memory) dram_.read(*pattern_, part);
-    const auto begin = std::chrono::steady_clock::now();
-    for (const auto& part : memory) {
-      dram_.read(*pattern_, part);
-      bytes += double(part.size());
-    }
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    return bytes / time.count();
-  }
-
- private:
-  ThreadTeam team_;
-  probe::DramRead dram_;
-  const probe::DramRead::ReadPattern* pattern_ = nullptr;
-};
-
 // Matrices of the first layers; contiguous ones are merged.
 std::vector<std::span<const std::byte>> memory_of_first(int layers, const Model& model) {
   std::vector<std::span<const std::byte>> all;
@@ -224,7 +180,7 @@ int host_layers(const Row& row, const ModelSpec& spec) {
 }
 
 Table run(std::span<const Row* const> rows, const Catalogue& catalogue, int threads,
-          HostReads& reads) {
+          bench::HostReads& reads) {
   std::vector<Runs> all;
   for (const Row* const row : rows) {
     auto executor = executor_of(*row, catalogue, threads);
@@ -534,7 +490,7 @@ int main(int argc, char** argv) {
   const char* data = std::getenv("RIGCAST_DATA");  // for a build that was moved to another machine
   const Catalogue catalogue{data ? data : RIGCAST_SOURCE_DIR};
   const int threads = int(std::max(1u, std::thread::hardware_concurrency()));
-  HostReads reads(threads);
+  bench::HostReads reads(threads);
   if (argc < 2) {
     for (const int floats : {2048, 4096, 8192})
       fmt::print("{} floats to the host and back: {:.1f} us\n", floats,

@@ -43,6 +43,9 @@ RuntimeProfile::Memory read_memory(const TomlTable& t) {
   m.process_gpu = optional("process_gpu");
   m.process_cublas = optional("process_cublas");
   m.process_experts = optional("process_experts");
+  m.process_server = optional("process_server");
+  m.graph_layer = optional("graph_layer");
+  m.graph_experts_layer = optional("graph_experts_layer");
   m.process_file = optional("process_file");
   m.headroom = optional("headroom");
   m.fits_experts = t.flag("fits_experts", false);

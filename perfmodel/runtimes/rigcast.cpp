@@ -41,6 +41,19 @@ bool RigcastEngine::loads_cublas(const MemoryContext& s, const Placement& p) con
   return engine_loads_cublas(s, p);
 }
 
+// Mirrors padded_rows (engine/backends/cuda/batch/step_rows.cpp) and warm_up_decode (warm_up.cpp).
+int RigcastEngine::recorded_graphs(const MemoryContext& s, const Placement& p) const {
+  constexpr int kContexts = 3, kChoices = 2;
+  if (!s.has_load || !s.scheduler || evicts(s.kv.policy) || !records_batches(s, p, 0)) return 0;
+  const int most = std::min(int(s.scheduler->sequences), s.settings.ubatch);
+  int shapes = 0;
+  for (int rows = 1; rows <= most; ++rows) {
+    const int multiple = rows <= 4 ? 1 : rows <= 64 ? 4 : 16;
+    if (rows % multiple == 0 || rows == most) ++shapes;
+  }
+  return shapes * kContexts * kChoices;
+}
+
 bool RigcastEngine::copies_host_weights(const StepContext& s) const { return !s.rig.gpus.empty(); }
 
 bool RigcastEngine::records_batches(const StepContext& s, const Placement& p,
@@ -50,8 +63,7 @@ bool RigcastEngine::records_batches(const StepContext& s, const Placement& p,
            at.decode_cache_on == p.head_on;
   };
   const bool in_vram = s.kv.policy == KvPolicy::kVram || s.kv.policy == KvPolicy::kPaged;
-  return in_vram && cold == 0 && p.head_on != kHost &&
-         std::ranges::all_of(p.layers, is_on_gpu);
+  return in_vram && cold == 0 && p.head_on != kHost && std::ranges::all_of(p.layers, is_on_gpu);
 }
 
 TokenCount RigcastEngine::cold_tokens(const StepContext& s, const MemoryPlan& memory,

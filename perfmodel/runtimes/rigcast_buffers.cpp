@@ -114,31 +114,58 @@ double streamed_layer_bytes(const MemoryContext& s, const Placement& p, DeviceIn
   return most;
 }
 
+constexpr double kFloat = 4, kHalf = 2;
+constexpr double kRounded = 1 + kFloat / 32 + kFloat / 16;  // quantized activations with their
+                                                            // scales and sums
+constexpr double kDraw = 32 << 10;                          // what it takes to draw one token
+
+bool has_dense_layers(const ModelSpec& m) {
+  for (int l = 0; l < m.layers; ++l)
+    if (!m.is_moe_layer(l)) return true;
+  return false;
+}
+
+// Of the widest dense FFN and the widest expert.
+double widest_ffn(const ModelSpec& m) {
+  return std::max(has_dense_layers(m) ? double(m.ffn) : 0, m.moe ? double(m.moe->expert_ffn) : 0);
+}
+
+// Bytes of the buffers of a step of one token, except logits: partial attention by as many thread
+// blocks as fill the GPU, and one for the host's. Mirrors allocate_token_buffers
+// (engine/backends/cuda/forward/buffers.cu) and attention_splits
+// (engine/kernels/cuda/attention/decode_attention.cu).
+double token_buffer_bytes(const MemoryContext& s, DeviceIndex gpu) {
+  const ModelSpec& m = s.model;
+  const double q = double(m.heads * m.head_dim);
+  const double ffn = widest_ffn(m) * (m.moe ? m.moe->experts_used : 1);
+  const int units = s.rig.gpus[std::size_t(gpu)].units.value_or(0);
+  const bool fp16 = s.kv.types.k == QuantFormat::kF16 && s.kv.types.v == QuantFormat::kF16;
+  const int splits = 1 + std::max(1, (fp16 ? 2 : 3) * units / m.kv_heads);
+  return (q + ffn) * (kFloat + kRounded) + splits * (q + 2.0 * m.heads) * kFloat + kDraw;
+}
+
 // Bytes of the activation buffers for a full ubatch, whatever the prompt's length. Mirrors
 // activation_sizes, prefill_sizes and small_batch_sizes
 // (engine/backends/cuda/forward/buffer_sizes.cpp).
 double gpu_vector_bytes(const MemoryContext& s, bool copies_experts) {
-  constexpr double kFloat = 4, kHalf = 2;
-  constexpr double kRounded = 1 + kFloat / 32 + kFloat / 16;  // quantized activations with their
-                                                              // scales and sums
+  constexpr double kId = 4;
   const ModelSpec& m = s.model;
   const double n = s.settings.ubatch, hidden = double(m.hidden);
   const double q = double(m.heads * m.head_dim), kv = double(m.kv_heads * m.head_dim);
   const double expert = m.moe ? double(m.moe->expert_ffn) : 0, dense = double(m.ffn);
-  bool has_dense = false;
-  for (int l = 0; l < m.layers; ++l) has_dense = has_dense || !m.is_moe_layer(l);
-  const double middle = std::max(has_dense ? dense : 0, expert);
+  const double middle = widest_ffn(m);
   double bytes = n * (hidden * (2 * kFloat + kRounded) + (q + 2 * kv) * kFloat + q * kHalf +
-                      double(m.head_dim) * kFloat);
+                      double(m.head_dim) * kFloat + kId);
   bytes += n * (std::max({hidden, q, middle}) + 2 * middle) * kHalf;
-  double between = has_dense ? std::min<double>(n, kMaxSmallBatch) * dense : 0;
+  double between = has_dense_layers(m) ? std::min<double>(n, kMaxSmallBatch) * dense : 0;
   const std::vector<bool> grouped = layers_with_grouped_gemm(s);
   if (std::ranges::find(grouped, true) != grouped.end()) {
     const double routed =
         std::min<double>(n, copies_experts ? kMaxRoutedTokensStreamed : kMaxRoutedTokens);
     const double choices = routed * m.moe->experts_used;
     between = std::max(between, choices * expert);
-    bytes += choices * (expert * kHalf + hidden * kFloat) + routed * m.moe->experts * kFloat;
+    bytes +=
+        choices * (expert * kHalf + hidden * kFloat + 3 * kId) + routed * m.moe->experts * kFloat;
   }
   return bytes + between * kFloat + double(m.vocabulary) * kFloat;
 }
@@ -161,7 +188,7 @@ double further_host_bytes(const MemoryContext& s, const Placement& p) {
                              return l.decode_experts_on == kHost;
                            });
   if (!has_experts) return bytes;
-  constexpr double kFloat = 4, kInput = 6, kGroupTokens = 32;
+  constexpr double kInput = 6, kGroupTokens = 32;
   const double jobs =
       std::min(double(m.moe->experts), double(s.settings.ubatch) * m.moe->experts_used);
   const double middle = double(m.moe->expert_ffn), hidden = double(m.hidden);
@@ -174,7 +201,7 @@ double further_host_bytes(const MemoryContext& s, const Placement& p) {
 // RowResults (row_results.cu).
 double further_gpu_bytes(const MemoryContext& s, const Placement& p) {
   if (!serves_steps(s)) return 0;
-  constexpr double kSplits = 4096, kPadding = 15, kDraw = 32 << 10;
+  constexpr double kSplits = 4096, kPadding = 15;
   const ModelSpec& m = s.model;
   const double partials = double(m.heads) * kSplits * double(2 + m.head_dim) * sizeof(float);
   if (p.head_on == kHost) return partials;
@@ -220,8 +247,8 @@ Bytes engine_buffers(const MemoryContext& s, const Placement& p, DeviceIndex dev
     return {own + double(message_floats(s.model)) * sizeof(float) * s.settings.ubatch};
   }
   const bool copies_experts = offloadable_expert_bytes(s, p, device) > 0;
-  return {gpu_vector_bytes(s, copies_experts) + fp16_bytes(s, p, device) +
-          double(kBlasWorkspaceBytes) + further_gpu_bytes(s, p)};
+  return {gpu_vector_bytes(s, copies_experts) + token_buffer_bytes(s, device) +
+          fp16_bytes(s, p, device) + double(kBlasWorkspaceBytes) + further_gpu_bytes(s, p)};
 }
 
 Bytes engine_untouched_buffer_bytes(const MemoryContext& s, const Placement& p) {

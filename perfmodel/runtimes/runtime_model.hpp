@@ -72,6 +72,9 @@ class RuntimeModel {
   virtual bool opens_gpu_always() const { return false; }
   /// True if the run loads cuBLAS, whose kernels occupy host memory.
   virtual bool loads_cublas(const MemoryContext&, const Placement&) const { return false; }
+  /// Graphs of steps of many sequences that a server records before its first request, which occupy
+  /// host memory.
+  virtual int recorded_graphs(const MemoryContext&, const Placement&) const { return 0; }
   virtual RepackedWeights repacked_weights(const StepContext&, const Placement&) const {
     return {};
   }

@@ -124,7 +124,9 @@ void check_load(const Case& c, Bytes ram_cache = {}) {
   const MemoryPlan plan = plan_memory(s, placement, s.workload.context);
   const TokenCount block = s.scheduler->block_tokens;
   BatchOptions pool;
+  const bool scarce = c.vram < 64_GiB;
   pool.blocks = int(pool_tokens(s).most / block);
+  pool.least_blocks = int(pool_tokens(s).least / block);
   pool.host_blocks =
       int(ram_cache.value / (kv_bytes_per_token(s.model, s.kv.types) * double(block)));
   pool.step_tokens = s.scheduler->step_tokens;
@@ -133,11 +135,18 @@ void check_load(const Case& c, Bytes ram_cache = {}) {
   options.kv_block = block;
   options.ubatch = s.settings.ubatch;
   options.prefill_offload = PrefillOffloadPolicy::kHost;
+  if (scarce) options.vram_limit = c.vram;
   const auto made = make_synthetic_cuda_batch_executor(s.model, s.tensors, 1, options, pool);
   if (!made) FAIL(made.error().text());
   const DeviceMemory gpu = (*made)->gpus().front(), host = (*made)->host();
   const DeviceMemory &its = plan.devices.front(), &rams = plan.devices.back();
-  CHECK((*made)->limits().blocks == *pool.blocks);
+  const int blocks = (*made)->limits().blocks;
+  if (scarce && c.policy == KvPolicy::kVram) {
+    CHECK(blocks < *pool.blocks);
+    CHECK(blocks > *pool.least_blocks);
+  } else {
+    CHECK(blocks == *pool.blocks);
+  }
   check_near("GPU, weights", gpu.weights.value, its.weights.value);
   check_near("GPU, KV cache", gpu.kv.value, its.kv.value);
   check_near("GPU, activations", gpu.activations.value, its.activations.value);
@@ -158,6 +167,7 @@ TEST_CASE("Forecast memory of a load equals the engine's", "[cuda][memory][gpu][
   check_load({.name = "stream", .model = dense, .policy = kStream});
   // Of a pool of 3 GiB a part stays.
   check_load({.name = "paged", .model = dense, .policy = kPaged, .vram = 5_GiB});
+  check_load({.name = "a card that holds a part of the pool", .model = dense, .vram = 4_GiB});
   check_load({.name = "experts", .model = layers_of(qwen3_30b_a3b(), 6), .cpu_moe = 2});
 }
 
