@@ -83,7 +83,6 @@ Bytes process_on_gpu(const MemoryContext& s, const Placement& p) {
   if (runtime_model(s.runtime).loads_cublas(s, p))
     all += s.model.moe ? m.process_experts : m.process_cublas;
   if (s.reads_file) all += m.process_file;
-  if (s.has_load) all += m.process_server;
   const double graphs = runtime_model(s.runtime).recorded_graphs(s, p);
   for (int l = 0; l < s.model.layers; ++l)
     all += (s.model.is_moe_layer(l) ? m.graph_experts_layer : m.graph_layer) * graphs;

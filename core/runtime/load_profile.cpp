@@ -35,19 +35,17 @@ RuntimeProfile::Memory read_memory(const TomlTable& t) {
   m.maps_file = t.flag("maps_file", false);
   m.pages_in = t.flag("pages_in", false);
   m.staging = t.figure<Bytes>("staging", 0_B, 64_GiB).value;
-  const auto optional = [&](const char* key) {
-    const auto bytes = t.find_figure<Bytes>(key, 0_B, 64_GiB);
-    return bytes ? bytes->value : 0_B;
-  };
-  m.process = optional("process");
-  m.process_gpu = optional("process_gpu");
-  m.process_cublas = optional("process_cublas");
-  m.process_experts = optional("process_experts");
-  m.process_server = optional("process_server");
-  m.graph_layer = optional("graph_layer");
-  m.graph_experts_layer = optional("graph_experts_layer");
-  m.process_file = optional("process_file");
-  m.headroom = optional("headroom");
+  const std::pair<const char*, Bytes*> optional[] = {
+      {"process", &m.process},
+      {"process_gpu", &m.process_gpu},
+      {"process_cublas", &m.process_cublas},
+      {"process_experts", &m.process_experts},
+      {"graph_layer", &m.graph_layer},
+      {"graph_experts_layer", &m.graph_experts_layer},
+      {"process_file", &m.process_file},
+      {"headroom", &m.headroom}};
+  for (const auto& [key, to] : optional)
+    if (const auto bytes = t.find_figure<Bytes>(key, 0_B, 64_GiB)) *to = bytes->value;
   m.fits_experts = t.flag("fits_experts", false);
   m.full_caches = t.texts("full_caches");
   m.windows_since = t.find_number_figure("windows_since", 2020, 2100);

@@ -86,7 +86,6 @@ struct RuntimeProfile {
     Bytes process_gpu;          // and of the GPU driver, if there is a GPU
     Bytes process_cublas;       // and of cuBLAS, where it multiplies batches
     Bytes process_experts;      // instead, where FFNs are experts, which have other kernels
-    Bytes process_server;       // where many sequences are served
     Bytes graph_layer;          // of a layer, in each recorded graph of a server's steps
     Bytes graph_experts_layer;  // instead, where its FFN is experts
     Bytes process_file;         // where the model comes from a file, in addition to `staging`

@@ -234,7 +234,11 @@ TEST_CASE("Buffers are those of the longest step", "[memory]") {
   // 512 rows: hidden 8 MiB, twice, and 2.75 MiB quantized; q, k, v 12, queries 4, RoPE angles 0.25;
   // x 14 and gate with up 28 in FP16. 64 rows of the FFN in F32 3.5, logits, 32 for cuBLAS.
   const double mib = 16 + 2.75 + 12 + 4 + 0.25 + 14 + 28 + 3.5 + 32;
-  const double vectors = mib * 0x1p20 + 128256 * 4;
+  // Ids; of one token attention and the FFN in F32 and quantized, what it takes to draw, and
+  // partial attention of two parts of 32 heads: the GPU's own, as nothing tells its units, and the
+  // host's.
+  const double token = 512 * 4 + (4096 + 14336) * 5.375 + 32 * 1024 + 2 * (4096 + 2 * 32) * 4;
+  const double vectors = mib * 0x1p20 + 128256 * 4 + token;
   CHECK(gpu(plan_of(s, 33)).activations.value == Approx(vectors));
   CHECK(host(plan_of(s, 33)).activations == 0_B);
   // Dequantized gate and up: 2 x 14,336 x 4,096 in FP16.

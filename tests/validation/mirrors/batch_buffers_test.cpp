@@ -7,6 +7,7 @@
 #include "core/scenario/engine_sizes.hpp"
 #include "engine/backends/cuda/forward/buffer_sizes.hpp"
 #include "engine/backends/cuda/forward/joined_matrices.hpp"
+#include "engine/kernels/cuda/attention/most_splits.hpp"
 #include "engine/kernels/cuda/batch/small_batch_formats.hpp"
 #include "engine/placement/prefill_offload.hpp"
 #include "perfmodel/runtimes/rigcast_buffers.hpp"
@@ -40,21 +41,31 @@ std::int64_t fp16_weights(const engine::Model& model) {
   return most;
 }
 
-// Bytes that the engine allocates for the large buffers of its steps. Ids, and what a single token
-// needs beside its logits, are not among them: neither grows with a batch.
-double engine_bytes(const engine::Model& model, int ubatch, int routed) {
+// Bytes that the engine allocates for the buffers of its steps. `splits`: the most of a token's
+// attention.
+double engine_bytes(const engine::Model& model, int ubatch, int routed, int splits) {
   using namespace engine::cuda;
-  constexpr double kF32 = 4, kF16 = 2, kRopeAngle = 2 * kF32;
+  constexpr double kId = 4, kDraw = 32 << 10, kF32 = 4, kF16 = 2, kRopeAngle = 2 * kF32;
   constexpr double kQuantized = 1 + kF32 / 32 + kF32 / 16;  // QuantizedActivations
   const ActivationSizes a = activation_sizes(model, ubatch);
   const PrefillSizes p = prefill_sizes(model, ubatch);
   const SmallBatchSizes b = small_batch_sizes(model, ubatch, routed);
-  return double(a.hidden) * (2 * kF32 + kQuantized) + double(a.projected) * kF32 +
+  const TokenSizes t = token_sizes(model, splits);
+  return double(ubatch + 3 * b.choices) * kId + kDraw +
+         double(t.attn_out + t.ffn_hidden) * (kF32 + kQuantized) +
+         double(2 * t.partial_heads + t.partial_outputs) * kF32 +
+         double(a.hidden) * (2 * kF32 + kQuantized) + double(a.projected) * kF32 +
          double(a.rope_cos_sin) * kRopeAngle + double(a.queries) * kF16 +
          double(p.x + p.ffn_hidden) * kF16 + double(b.gate_out + b.experts) * kF32 +
          double(b.ffn_hidden) * kF16 + double(b.router_logits) * kF32 +
          double(model.spec.vocabulary) * kF32 + double(fp16_weights(model)) * kF16 +
          double(kBlasWorkspaceBytes);
+}
+
+// With one part for the host's blocks.
+int splits_of(const Scenario& s) {
+  const int units = s.rig.gpus.front().units.value_or(0);
+  return 1 + engine::cuda::most_attention_splits(s.model.kv_heads, units, true);
 }
 
 const ModelSpec kModels[] = {four_layers_of(llama_3_8b()), four_layers_of(llama_3_2_3b()),
@@ -83,7 +94,7 @@ TEST_CASE("Buffers of a batch are the engine's", "[validation][mirror]") {
         s.settings.ubatch = ubatch;
         const Placement all = place(s, model.layers + 1);
         CHECK(engine_buffers(s, all, 0).value ==
-              Approx(engine_bytes(own, ubatch, kMaxRoutedTokens)).epsilon(1e-12));
+              Approx(engine_bytes(own, ubatch, kMaxRoutedTokens, splits_of(s))).epsilon(1e-12));
       }
     }
 }
@@ -104,7 +115,7 @@ TEST_CASE("More tokens are routed at once where experts are copied", "[validatio
                             engine::cuda::supports_grouped_gemm(own.layers[std::size_t(l)]));
       const int routed = copies ? kMaxRoutedTokensStreamed : kMaxRoutedTokens;
       CHECK(engine_buffers(s, p, 0).value ==
-            Approx(engine_bytes(own, 8192, routed)).epsilon(1e-12));
+            Approx(engine_bytes(own, 8192, routed, splits_of(s))).epsilon(1e-12));
     }
 }
 

@@ -33,6 +33,13 @@ ActivationSizes activation_sizes(const Model& model, int tokens) {
   return {n * model.spec.hidden, n * widths.qkv, n * (model.hyper.rope_dims / 2), n * widths.q};
 }
 
+TokenSizes token_sizes(const Model& model, int splits) {
+  const AttentionWidths widths = attention_widths(model);
+  const ModelSpec& m = model.spec;
+  return {widths.q, ffn_widths(model).widest() * (m.moe ? m.moe->experts_used : 1),
+          splits * widths.heads, splits * widths.q};
+}
+
 PrefillSizes prefill_sizes(const Model& model, int tokens) {
   const std::int64_t n = tokens, ffn_hidden = ffn_widths(model).widest();
   return {n * std::max({model.spec.hidden, attention_widths(model).q, ffn_hidden}),

@@ -27,6 +27,15 @@ struct ActivationSizes {
 };
 ActivationSizes activation_sizes(const Model& model, int tokens);
 
+/// Elements of DecodeBuffers, except logits and what it takes to choose from them. `splits`: the
+/// most parts of a token's attention.
+struct TokenSizes {
+  std::int64_t attn_out = 0;    // of `attn_out` and of `attn_out_quantized`
+  std::int64_t ffn_hidden = 0;  // of `ffn_hidden` and of `ffn_hidden_quantized`
+  std::int64_t partial_heads = 0, partial_outputs = 0;
+};
+TokenSizes token_sizes(const Model& model, int splits);
+
 /// Elements of PrefillBuffers, except weights, for `tokens` tokens.
 struct PrefillSizes {
   std::int64_t x = 0, ffn_hidden = 0;

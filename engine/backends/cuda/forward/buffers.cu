@@ -55,20 +55,19 @@ void allocate_activations(ActivationBuffers& v, const Model& model, int ubatch, 
 void allocate_token_buffers(DecodeBuffers& v, const Model& model, int splits, Vram& vram) {
   const ModelSpec& m = model.spec;
   const int used = experts_used(m);
-  const std::int64_t ffn_hidden = ffn_widths(model).widest();
-  const AttentionWidths widths = attention_widths(model);
+  const TokenSizes sizes = token_sizes(model, splits);
   Pieces one;
-  one.add(v.attn_out, widths.q);
-  one.add(v.attn_out_quantized, widths.q);
-  one.add(v.ffn_hidden, ffn_hidden * used);
-  one.add(v.ffn_hidden_quantized, ffn_hidden * used);
+  one.add(v.attn_out, sizes.attn_out);
+  one.add(v.attn_out_quantized, sizes.attn_out);
+  one.add(v.ffn_hidden, sizes.ffn_hidden);
+  one.add(v.ffn_hidden_quantized, sizes.ffn_hidden);
   one.add(v.chosen.ids, used);
   one.add(v.chosen.weights, used);
   one.add(v.router_logits, m.moe ? m.moe->experts : 1);
   one.add(v.arrivals, 1);
-  one.add(v.partials.m, std::int64_t(splits) * widths.heads);
-  one.add(v.partials.l, std::int64_t(splits) * widths.heads);
-  one.add(v.partials.o, std::int64_t(splits) * widths.q);
+  one.add(v.partials.m, sizes.partial_heads);
+  one.add(v.partials.l, sizes.partial_heads);
+  one.add(v.partials.o, sizes.partial_outputs);
   one.add(v.logits, m.vocabulary);
   one.add(v.argmax, 1);
   one.add(v.sampling, 1);

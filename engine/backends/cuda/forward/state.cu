@@ -6,7 +6,7 @@
 #include "engine/backends/cuda/forward/batch_products.cuh"
 #include "engine/backends/cuda/host_offload/pinned_memory.hpp"
 #include "engine/cuda/memory/pinned_pages.cuh"
-#include "engine/kernels/cuda/attention/decode_attention.cuh"
+#include "engine/kernels/cuda/attention/most_splits.hpp"
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -44,7 +44,7 @@ std::vector<int> layers_cached_on_gpu(const PlacedModel& model) {
 // The largest number of attention splits: those of the longest context, and one for the host's
 // part.
 int most_splits(const ModelSpec& spec, const DeviceContext& device, const DeviceCache& cache) {
-  return 1 + attention_splits(1 << 30, spec.kv_heads, device.multiprocessors, cache.holds_fp16());
+  return 1 + most_attention_splits(spec.kv_heads, device.multiprocessors, cache.holds_fp16());
 }
 
 void allocate_batch_memory(State& s, PrefillOffloadPolicy by) {

@@ -5,6 +5,7 @@
 
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/attention/decode_split.cuh"
+#include "engine/kernels/cuda/attention/most_splits.hpp"
 #include "engine/kernels/cuda/kv/rope_device.cuh"
 
 namespace rigcast::engine::cuda {
@@ -139,11 +140,8 @@ void launch_width(const Stream& stream, const Task& t, const Cache& cache, int s
 
 int attention_splits(int tokens_upper_bound, int kv_heads, int multiprocessors, bool fp16) {
   constexpr int kMinTokens = kWarps * kTileRows;  // one tile for every warp
-  // As many blocks as run at once. Blocks that convert rows to F16 are smaller, and need neighbours
-  // on the multiprocessor more.
-  const int fill = (fp16 ? 2 : 3) * multiprocessors / kv_heads;
   const int work = (tokens_upper_bound + kMinTokens - 1) / kMinTokens;
-  return std::max(1, std::min(fill, work));
+  return std::clamp(work, 1, most_attention_splits(kv_heads, multiprocessors, fp16));
 }
 
 void attend_partially(const Stream& stream, const DecodeAttention& attention, const Cache& cache,
