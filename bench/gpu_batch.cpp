@@ -172,6 +172,10 @@ int main(int argc, char** argv) {
   BatchOptions batch{.step_sequences = 256};
   const std::string kind = argc > 5 ? argv[5] : "vram";
   const bool on_host = kind == "experts";
+  if (!on_host && kind != "vram" && kind != "stream") {
+    fmt::print("{}: expected vram, stream or experts\n", kind);
+    return 2;
+  }
   if (on_host && !model->spec.moe) {
     fmt::print("{} has no experts\n", model->name);
     return 2;
