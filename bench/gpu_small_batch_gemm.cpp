@@ -1,19 +1,21 @@
 // Products of a batch of tokens with quantized weights, compared with weights that are dequantized
 // to FP16 and multiplied by cuBLAS.
-//   bench_gpu_small_batch_gemm [cuts|shapes|tokens|formats]     cuts: every split of the work, too;
-//   shapes: of other models; tokens: cuBLAS alone; formats: all of them relative to Q4_K, exit code
-//   1 if one has less than half of its rate
+//   bench_gpu_small_batch_gemm [cuts|shapes|tokens|formats|tiles]     cuts: every split of the
+//   work, too; shapes: of other models; tokens: cuBLAS alone; tiles: Hopper's; formats: all of them
+//   relative to Q4_K, exit code 1 if one has less than half of its rate
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "bench/gpu_seconds.cuh"
 #include "engine/cuda/cublas/matmul.cuh"
 #include "engine/cuda/cuda_buffer.cuh"
 #include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
+#include "engine/kernels/cuda/hopper/tiled_gemm.cuh"
 #include "engine/kernels/cuda/weights/dequantize.cuh"
 
 using namespace rigcast;
@@ -52,6 +54,29 @@ class Bench {
           {int(p.rows), int(p.columns), tokens},
           {pool_.as<std::byte>() + std::size_t(i) * (std::size_t(160) << 20), x_.as<__half>(),
            cuda::ValueType::kF16, out_.as(), cuda::ValueType::kF32, false});
+    });
+  }
+  // Jobs of 4,096 columns and one launch, as queries, keys and values are.
+  double tiled(const std::vector<Product>& jobs, int tokens) {
+    std::size_t bytes = 0;
+    for (const Product& p : jobs) bytes += p.bytes();
+    return bench::best_microseconds(
+        stream_, int(std::min<std::size_t>(kPool / bytes, 24)), [&](int i) {
+          std::vector<cuda::SmallBatchJob> launch;
+          auto* from = pool_.as<std::byte>() + std::size_t(i) * bytes;
+          std::int64_t rows = 0;
+          for (const Product& p : jobs) {
+            launch.push_back({{from, p.format, p.columns, p.rows}, out_.as<float>() + rows});
+            from += p.bytes();
+            rows += p.rows;
+          }
+          cuda::tiled_gemm(launch, {x_.as<__half>(), tokens}, {rows}, stream_);
+        });
+  }
+  double tiled_gate_up(const Product& p, int tokens) {
+    return bench::best_microseconds(stream_, copies(p) / 2, [&](int i) {
+      cuda::tiled_gate_up(matrix(p, 2 * i), matrix(p, 2 * i + 1), {x_.as<__half>(), tokens},
+                          fp16_.as<__half>(), stream_);
     });
   }
   double fp16(const Product& p, int tokens) {
@@ -108,12 +133,29 @@ bool bench_formats(Bench& bench) {
   return all_fast;
 }
 
+// Products of a layer of Llama 3.1 8B on Hopper's tensor cores.
+void bench_tiles(Bench& bench) {
+  using enum QuantFormat;
+  for (const int tokens : {8, 16, 32, 64}) {
+    const auto row = [&](const char* name, const Product& p, double us) {
+      print(p, tokens, us, name);
+    };
+    const Product q{kQ4_K, 4096, 4096}, k{kQ4_K, 4096, 1024}, v{kQ6_K, 4096, 1024};
+    row("q, k, v", {kQ4_K, 4096, 6144}, bench.tiled({q, k, v}, tokens));
+    row("output", q, bench.tiled({q}, tokens));
+    row("gate, up", {kQ4_K, 4096, 28672}, bench.tiled_gate_up({kQ4_K, 4096, 14336}, tokens));
+    for (const QuantFormat f : {kQ4_K, kQ6_K})
+      row("down", {f, 14336, 4096}, bench.tiled({{f, 14336, 4096}}, tokens));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
   const bool cuts = argc > 1 && std::string(argv[1]) == "cuts";
   using enum QuantFormat;
   Bench bench;
+  if (argc > 1 && std::string(argv[1]) == "tiles") return bench_tiles(bench), 0;
   if (argc > 1 && std::string(argv[1]) == "formats") return bench_formats(bench) ? 0 : 1;
   if (argc > 1 && std::string(argv[1]) == "tokens") {
     for (const auto& [columns, rows] :

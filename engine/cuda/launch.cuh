@@ -50,6 +50,23 @@ void launch(const Stream& stream, const Shape& shape, Start start, void (*kernel
       cudaLaunchKernelEx(&config, kernel, Parameters(std::forward<Arguments>(arguments))...));
 }
 
+/// The clusters of a launch of this shape that run at once on the current GPU.
+template <class... Parameters>
+int most_clusters(const Shape& shape, void (*kernel)(Parameters...)) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = shape.grid;
+  config.blockDim = shape.block;
+  config.dynamicSmemBytes = shape.shared_bytes;
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {shape.cluster, 1, 1};
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  int count = 0;
+  RIGCAST_CUDA_CALL(cudaOccupancyMaxActiveClusters(&count, kernel, &config));
+  return count;
+}
+
 #ifdef __CUDACC__
 /// After this call, results of earlier kernels can be read, and their inputs overwritten.
 __device__ __forceinline__ void wait_for_inputs() {

@@ -191,8 +191,11 @@ TEST_CASE("A tiled batch agrees with sums in double", "[cuda][sm_90][gpu]") {
       check({f, kQ6_K, 1280, 100}, tokens);
       check({f, f, 256, 33}, tokens);
     }
-  // Clusters of two, four and eight blocks, of unequal shares.
+  // Clusters of four, three, five, six, seven and eight blocks, with unequal shares of rows, of
+  // columns or of both.
+  check({kQ4_K, kQ6_K, 256 * 8, 200}, 12);
   check({kQ4_K, kQ6_K, 256 * 9, 300}, 20);
+  check({kQ4_K, kQ5_K, 256 * 11, 130}, 16);
   check({kQ4_K, kQ4_K, 256 * 17, 257}, 40);
   check({kQ6_K, kQ6_K, 256 * 35, 129}, 5);
   check({kQ5_K, kQ6_K, 256 * 56, 1}, 64);

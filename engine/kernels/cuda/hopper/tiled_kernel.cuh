@@ -16,7 +16,7 @@ struct TiledRing {
   static constexpr int kStageBytes = kTileColumns * kTokens * 2;
   static constexpr int kBytes = kStages * kStageBytes;
   // The sums that a block of a cluster gets from all: [block][token][row of this one's share].
-  static constexpr int kSumBytes = kTokens * kTiledRows * 4;
+  static constexpr int kSumBytes = kTokens * (kTiledRows + kMaxCluster - 1) * 4;
 };
 
 #if RIGCAST_HOPPER_CODE
@@ -253,7 +253,7 @@ __device__ __forceinline__ void write_cluster_sums(std::byte* shared, const Tile
                                                    const LaneSums<kTokens>& sums) {
   auto* const arrived = reinterpret_cast<float*>(shared + TiledRing<kTokens>::kBytes);
   const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4;
-  const int share = kTiledRows / work.cluster, rank = int(cluster_rank());
+  const int share = (kTiledRows + work.cluster - 1) / work.cluster, rank = int(cluster_rank());
   await_cluster();  // all blocks have begun
 #pragma unroll
   for (int i = 0; i < kTokens / 2; ++i) {
@@ -264,12 +264,13 @@ __device__ __forceinline__ void write_cluster_sums(std::byte* shared, const Tile
   arrive_at_cluster();
   await_cluster();
   for (int i = threadIdx.x; i < kTokens * share; i += 32 * kTiledWarps) {
-    const int token = i / share;
+    const int token = i / share, row = rank * share + i % share;
     if (token >= task.tokens) break;
+    if (row >= kTiledRows) continue;  // the last share may be smaller
     float value = 0;
     for (int block = 0; block < work.cluster; ++block)
       value += arrived[block * kTokens * share + i];
-    write_sum(work, task, task.first_row + rank * share + i % share, token, value);
+    write_sum(work, task, task.first_row + row, token, value);
   }
 }
 

@@ -1,5 +1,7 @@
 #include "engine/kernels/cuda/hopper/tiled_launch.cuh"
 
+#include <array>
+#include <atomic>
 #include <stdexcept>
 
 #include "engine/kernels/cuda/hopper/tiled_kernel.cuh"
@@ -7,16 +9,27 @@
 namespace rigcast::engine::cuda {
 namespace {
 
+using Kernel = void (*)(TiledWork);
+
+// Also permits the kernel its shared memory.
 template <int kTokens>
-void launch_with(void (*kernel)(TiledWork), const TiledWork& work, const dim3& grid, Start start,
-                 const Stream& stream) {
+Shape shape_of(Kernel kernel, const dim3& grid, int cluster) {
   using Ring = TiledRing<kTokens>;
-  const int bytes = Ring::kBytes + (work.cluster > 1 ? Ring::kSumBytes : 0);
+  const int bytes = Ring::kBytes + (cluster > 1 ? Ring::kSumBytes : 0);
   RIGCAST_CUDA_CALL(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-  Shape shape{grid, dim3(32 * kTiledWarps), std::size_t(bytes)};
-  shape.cluster = unsigned(work.cluster);
-  launch(stream, shape, start, kernel, work);
+  return {grid, dim3(32 * kTiledWarps), std::size_t(bytes), unsigned(cluster)};
+}
+
+// Calls `call` with the room for tokens as a constant.
+template <class Call>
+auto for_tokens(int tokens, const Call& call) {
+  switch (tiled_tokens(tokens)) {
+    case 8: return call.template operator()<8>();
+    case 16: return call.template operator()<16>();
+    case 32: return call.template operator()<32>();
+    default: return call.template operator()<64>();
+  }
 }
 
 // Calls `call` with a format as a constant, of those that supports_tiled_gemm() names.
@@ -55,12 +68,22 @@ void launch_tiled(const TiledFormats& formats, int tokens, const TiledWork& work
                   std::int64_t tiles, int groups, Start start, const Stream& stream) {
   const dim3 grid(unsigned(tiles * work.cluster), unsigned(groups));
   for_formats(formats, [&]<QuantFormat F, QuantFormat G>() {
-    switch (tiled_tokens(tokens)) {
-      case 8: return launch_with<8>(tiled_kernel<F, G, 8>, work, grid, start, stream);
-      case 16: return launch_with<16>(tiled_kernel<F, G, 16>, work, grid, start, stream);
-      case 32: return launch_with<32>(tiled_kernel<F, G, 32>, work, grid, start, stream);
-      default: return launch_with<64>(tiled_kernel<F, G, 64>, work, grid, start, stream);
-    }
+    for_tokens(tokens, [&]<int kTokens>() {
+      const auto kernel = tiled_kernel<F, G, kTokens>;
+      launch(stream, shape_of<kTokens>(kernel, grid, work.cluster), start, kernel, work);
+    });
+  });
+}
+
+int tiled_clusters(int tokens, int cluster) {
+  return for_tokens(tokens, [&]<int kTokens>() {
+    using enum QuantFormat;
+    static std::array<std::atomic<int>, kMaxCluster> known;  // 0: not yet
+    std::atomic<int>& count = known.at(std::size_t(cluster - 1));
+    const auto kernel = tiled_kernel<kQ4_K, kQ4_K, kTokens>;
+    if (count == 0)
+      count = most_clusters(shape_of<kTokens>(kernel, dim3(unsigned(cluster)), cluster), kernel);
+    return count.load();
   });
 }
 

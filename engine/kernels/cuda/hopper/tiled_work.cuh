@@ -15,6 +15,7 @@ namespace rigcast::engine::cuda {
 
 inline constexpr int kTiledWarps = 8;
 inline constexpr int kTiledRows = 16 * kTiledWarps;  // of a tile
+inline constexpr int kMaxCluster = 8;                // blocks
 
 /// A matrix, or the first of a stack of experts' matrices.
 struct TiledPart {
