@@ -65,7 +65,8 @@ class BatchExecutor : public AnyExecutor {
   virtual void warm_up();
 
   /// Copies blocks of the pool to the host's pool, or back. They are complete when the next step
-  /// begins to read them, and `from` may be written to after this call.
+  /// begins to read them, and `from` may be written to after this call. No two of them have the
+  /// same `to`: they are made in no order.
   virtual void move_out(std::span<const BlockCopy> copies) = 0;
   virtual void move_in(std::span<const BlockCopy> copies) = 0;
   /// Returns when all that these two have begun is complete.

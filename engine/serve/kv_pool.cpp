@@ -139,6 +139,8 @@ void KvPool::store_on_host(PrefixTree::Node node, int block, std::vector<BlockCo
   const int to = host_.take();
   if (const PrefixTree::Node held = host_.content(to); held != PrefixTree::kRoot)
     tree_.set_host_block(held, PrefixTree::kNowhere);
+  // A small pool takes a block of these copies again. They are made at once, in no order.
+  std::erase_if(copies, [to](const BlockCopy& copy) { return copy.to == to; });
   host_.set_content(to, node);
   host_.release(to);
   tree_.set_host_block(node, to);

@@ -1,5 +1,6 @@
 #include "engine/serve/kv_pool.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <random>
@@ -107,6 +108,23 @@ TEST_CASE("full blocks are copied to the host once, and come back where the pool
   found = pool.find(tokens_from(700, 24));
   CHECK(found.here_tokens == 20);
   CHECK(pool.contradiction({}).empty());
+}
+
+TEST_CASE("of more blocks than the host's pool has, the last ones are copied there, each once") {
+  BatchLimits limits = kLimits;
+  limits.host_blocks = 3;
+  KvPool pool(limits, true);
+  SequenceBlocks own;
+  pool.admit(own, {});
+  REQUIRE(pool.grow(own, 20));
+  const auto copies = pool.hold(own, tokens_from(0, 20)).to_host;  // of five full blocks
+  std::map<int, int> copied;                                       // where each is, by block
+  for (const BlockCopy& copy : copies) copied[copy.to] = copy.from;
+  CHECK(copies.size() == 3);
+  CHECK(copied.size() == 3);
+  for (const auto& [to, from] : copied)
+    CHECK(std::ranges::find(own.blocks.begin() + 2, own.blocks.end(), from) != own.blocks.end());
+  CHECK(pool.contradiction(std::vector<const SequenceBlocks*>{&own}).empty());
 }
 
 TEST_CASE("what was found on the host is copied into blocks of its own") {
