@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "core/base/units.hpp"
@@ -39,6 +40,8 @@ struct BatchLimits {
   /// Of the pool's blocks, the last ones: steps copy them to where they compute, so that others are
   /// better taken first.
   int cold_blocks = 0;
+  /// The most tokens of a sequence, however many blocks there are.
+  TokenCount sequence_tokens = std::numeric_limits<TokenCount>::max();
 };
 
 class BatchExecutor : public AnyExecutor {

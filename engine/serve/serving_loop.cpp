@@ -42,7 +42,12 @@ Result<std::unique_ptr<ServingLoop>> ServingLoop::start(BatchExecutor& executor,
   if (auto error = Scheduler::check(options.policy)) return *error;
   const BatchLimits limits = executor.limits();
   const TokenCount room = TokenCount(limits.blocks) * limits.block_tokens;
-  const TokenCount context = options.context > 0 ? options.context : room;
+  const TokenCount context =
+      options.context > 0 ? options.context : std::min(room, limits.sequence_tokens);
+  if (context > limits.sequence_tokens)
+    return bad_input(fmt::format("sequences have up to {} tokens here, a request may have {}",
+                                 limits.sequence_tokens, context),
+                     "a shorter --context");
   if (context > room || room < 2)
     return Error{ErrorKind::kDoesNotFit,
                  fmt::format("the KV cache has room for {} tokens, a request may have {}", room,

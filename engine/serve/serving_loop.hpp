@@ -45,8 +45,8 @@ SchedulerPolicy engine_policy(const BatchLimits& limits);
 class ServingLoop final : public Completions {
  public:
   /// Begins to serve. Executor and observer (nullptr: none) must outlive the loop; nobody else
-  /// uses the executor meanwhile. Errors: rules that the engine has not (Scheduler::check); a pool
-  /// that is smaller than the context (kDoesNotFit).
+  /// uses the executor meanwhile. Errors: rules that the engine has not (Scheduler::check); a
+  /// context that is longer than the executor's sequences, or larger than the pool (kDoesNotFit).
   static Result<std::unique_ptr<ServingLoop>> start(BatchExecutor& executor,
                                                     const ServingOptions& options,
                                                     ServingObserver* observer = nullptr);

@@ -83,6 +83,17 @@ TEST_CASE("a request that cannot be computed is refused when it is submitted") {
   CHECK_FALSE(ServingLoop::start(executor, {engine_policy(kLimits), 257}).ok());
 }
 
+TEST_CASE("a request may not have more tokens than the executor's sequences") {
+  BatchLimits limits = kLimits;
+  limits.sequence_tokens = 100;
+  HashingExecutor executor(limits);
+  CHECK(serve(executor, engine_policy(limits))->context() == 100);
+  CHECK(ServingLoop::start(executor, {engine_policy(limits), 100}).ok());
+  const auto refused = ServingLoop::start(executor, {engine_policy(limits), 101});
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().message == "sequences have up to 100 tokens here, a request may have 101");
+}
+
 TEST_CASE("answers end with a stop token, or at their length") {
   HashingExecutor executor(kLimits);
   auto loop = serve(executor, engine_policy(kLimits));

@@ -92,6 +92,7 @@ Pool pool_of(const State& s, const BatchOptions& batch, const std::optional<KvEv
     pool.size = engine::pool_of(*batch.blocks, cold, block_tokens, bytes, room);
   pool.limits.blocks = pool.size.blocks();
   pool.limits.cold_blocks = pool.size.cold;
+  pool.limits.sequence_tokens = kMaxContext;
   return pool;
 }
 
