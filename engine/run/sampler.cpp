@@ -25,34 +25,100 @@ std::int32_t argmax_token(std::span<const float> logits) {
   return place == logits.end() ? 0 : std::int32_t(place - logits.begin());
 }
 
+namespace {
+
+// The tokens from the likeliest on, sorted as far as a draw asks for them: to sort a vocabulary
+// takes longer than a step of a small model. The lower id of equal logits comes first, NaN last.
+class LikeliestTokens {
+ public:
+  // `order`: memory that is kept from draw to draw.
+  LikeliestTokens(std::span<const float> logits, float temperature,
+                  std::vector<std::int32_t>& order)
+      : logits_(logits),
+        temperature_(temperature),
+        largest_(logit(argmax_token(logits))),
+        order_(order) {
+    order_.resize(logits.size());
+    std::iota(order_.begin(), order_.end(), 0);
+  }
+
+  // Prefix sums of the sorted tokens' weights, added in order:
+  // engine/kernels/cuda/sampling/sample.cu adds and compares the same numbers in the same order,
+  // and samples the same tokens.
+  const std::vector<double>& sums() const { return sums_; }
+  std::int32_t id(std::size_t rank) const { return order_[rank]; }
+
+  void sort(std::size_t count) {
+    const std::size_t sorted = sums_.size();
+    if (count <= sorted) return;
+    const auto at = [&](std::size_t rank) { return order_.begin() + std::ptrdiff_t(rank); };
+    const auto before = [&](std::int32_t a, std::int32_t b) {
+      return logit(a) != logit(b) ? logit(a) > logit(b) : a < b;
+    };
+    constexpr std::size_t kFew = 1024;  // a heap of so few is faster than a partition
+    if (count - sorted <= kFew) {
+      std::partial_sort(at(sorted), at(count), order_.end(), before);
+    } else {
+      if (count < order_.size()) std::nth_element(at(sorted), at(count), order_.end(), before);
+      std::sort(at(sorted), at(count), before);
+    }
+    for (std::size_t rank = sorted; rank < count; ++rank)
+      sums_.push_back(weight(order_[rank]) + (rank > 0 ? sums_.back() : 0));
+  }
+
+  // The rank of the first of the `count` likeliest tokens whose prefix sum is enough; the last one
+  // if there is none.
+  template <class IsEnough>
+  std::size_t rank_of(std::size_t count, const IsEnough& is_enough) {
+    constexpr std::size_t kFirst = 64;
+    std::size_t rank = 0;
+    for (; rank + 1 < count; ++rank) {
+      if (rank == sums_.size()) sort(std::min(count, std::max(kFirst, 4 * rank)));
+      if (is_enough(sums_[rank])) break;
+    }
+    sort(rank + 1);
+    return rank;
+  }
+
+  double weight_of_all() const {
+    double all = 0;
+    for (std::size_t i = 0; i < logits_.size(); ++i) all += weight(std::int32_t(i));
+    return all;
+  }
+
+ private:
+  float logit(std::int32_t i) const {
+    const float v = logits_[static_cast<std::size_t>(i)];
+    return std::isnan(v) ? -std::numeric_limits<float>::infinity() : v;
+  }
+  double weight(std::int32_t i) const {
+    return std::exp(double(logit(i) - largest_) / double(temperature_));
+  }
+
+  std::span<const float> logits_;
+  float temperature_, largest_;
+  std::vector<std::int32_t>& order_;
+  std::vector<double> sums_;
+};
+
+}  // namespace
+
 std::int32_t Sampler::next(std::span<const float> logits) {
   if (is_greedy()) return argmax_token(logits);
-  order_.resize(logits.size());
-  std::iota(order_.begin(), order_.end(), 0);
-  const auto logit = [&](std::int32_t i) {
-    const float v = logits[static_cast<std::size_t>(i)];
-    return std::isnan(v) ? -INFINITY : v;
-  };
-  const std::size_t kept =
-      sampling_.top_k > 0 ? std::min(order_.size(), std::size_t(sampling_.top_k)) : order_.size();
-  std::partial_sort(order_.begin(), order_.begin() + std::ptrdiff_t(kept), order_.end(),
-                    [&](std::int32_t a, std::int32_t b) {
-                      return logit(a) != logit(b) ? logit(a) > logit(b) : a < b;
-                    });
-  // Prefix sums of the probabilities, added in order: engine/kernels/cuda/sampling/sample.cu adds
-  // and compares the same numbers in the same order, and samples the same tokens.
-  std::vector<double> sums(kept);
-  double all = 0;
-  for (std::size_t i = 0; i < kept; ++i)
-    sums[i] = all +=
-        std::exp(double(logit(order_[i]) - logit(order_[0])) / double(sampling_.temperature));
-  const double enough = double(sampling_.top_p) * all;
-  std::size_t used = 1;
-  while (used < kept && sums[used - 1] < enough) ++used;
-  const double at = double(random_word(sampling_.seed, drawn_++) >> 11) * 0x1p-53 * sums[used - 1];
-  std::size_t chosen = 0;
-  while (chosen + 1 < used && sums[chosen] <= at) ++chosen;
-  return order_[chosen];
+  constexpr std::size_t kSortedAtOnce = 2048;
+  LikeliestTokens tokens(logits, sampling_.temperature, order_);
+  std::size_t kept =
+      sampling_.top_k > 0 ? std::min(logits.size(), std::size_t(sampling_.top_k)) : logits.size();
+  const bool sorts = kept < logits.size() || kept <= kSortedAtOnce;
+  if (sorts) tokens.sort(kept);
+  double all = sorts ? tokens.sums().back() : tokens.weight_of_all();
+  if (sorts || sampling_.top_p < 1) {
+    const double enough = double(sampling_.top_p) * all;
+    kept = 1 + tokens.rank_of(kept, [&](double sum) { return !(sum < enough); });
+    all = tokens.sums()[kept - 1];
+  }
+  const double at = double(random_word(sampling_.seed, drawn_++) >> 11) * 0x1p-53 * all;
+  return tokens.id(tokens.rank_of(kept, [&](double sum) { return !(sum <= at); }));
 }
 
 }  // namespace rigcast::engine

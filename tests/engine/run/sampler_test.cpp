@@ -1,11 +1,15 @@
 #include "engine/run/sampler.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
+#include <random>
 #include <vector>
 
 #include "core/base/error.hpp"
 #include "engine/run/executor.hpp"
+#include "engine/synth/counter_rng.hpp"
 #include "tests/catch.hpp"
 
 using namespace rigcast::engine;
@@ -60,6 +64,45 @@ TEST_CASE("Unlikely tokens are left out as asked", "[engine][sampler]") {
     CHECK(two.next(logits) != 2);
     CHECK(most.next(logits) != 2);
     CHECK(one.next(logits) == 0);
+  }
+}
+
+// The token whose share of the sorted weights holds the draw.
+static std::int32_t sampled_by_sorting_all(std::span<const float> logits, const Sampling& s,
+                                           std::uint64_t draw) {
+  std::vector<std::int32_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto logit = [&](std::int32_t i) { return logits[std::size_t(i)]; };
+  std::ranges::stable_sort(order, [&](auto a, auto b) { return logit(a) > logit(b); });
+  if (s.top_k > 0) order.resize(std::min(order.size(), std::size_t(s.top_k)));
+  std::vector<double> weights;
+  for (const auto i : order)
+    weights.push_back(std::exp(double(logit(i) - logit(order[0])) / double(s.temperature)));
+  const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
+  double kept = 0;
+  for (const double w : weights)
+    if (kept < double(s.top_p) * all) kept += w;
+  double left = double(random_word(s.seed, draw) >> 11) * 0x1p-53 * kept;
+  std::size_t i = 0;
+  while (i + 1 < order.size() && left >= weights[i]) left -= weights[i++];
+  return order[i];
+}
+
+TEST_CASE("A large vocabulary is sampled as if all of it were sorted", "[engine][sampler]") {
+  std::mt19937 random(5);
+  for (const float spread : {0.5f, 3.0f}) {
+    std::vector<float> logits(30000);
+    std::normal_distribution<float> normal(0, spread);
+    for (float& logit : logits) logit = normal(random);
+    for (const int top_k : {0, 40, 5000})
+      for (const float top_p : {1.0f, 0.9f, 0.1f}) {
+        const Sampling sampling{.temperature = 0.8f, .top_k = top_k, .top_p = top_p, .seed = 9};
+        Sampler sampler(sampling);
+        for (std::uint64_t draw = 0; draw < 40; ++draw) {
+          INFO("spread " << spread << ", top k " << top_k << ", top p " << top_p);
+          CHECK(sampler.next(logits) == sampled_by_sorting_all(logits, sampling, draw));
+        }
+      }
   }
 }
 
