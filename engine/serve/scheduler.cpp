@@ -105,17 +105,22 @@ bool Scheduler::continue_running(TokenCount& left) {
   return plan_.preempted.empty();
 }
 
+// Blocks that answers of those that run, or will once their prefixes are restored, may still need.
+int Scheduler::reserved_answers() const {
+  int sum = 0;
+  const auto add = [&](const Sequence& s) { sum += pool_.blocks_lacking(s.own, s.longest()); };
+  for (const Sequence* sequence : running_) add(*sequence);
+  for (const auto* list : {&loading_, &loaded_})
+    for (const Loading& loading : *list) add(*loading.sequence);
+  return sum;
+}
+
 bool Scheduler::has_room_for(const Sequence& sequence, const KvPool::Found& found,
                              TokenCount first) const {
   switch (policy_.reserve) {
     case KvReserve::kStep: return pool_.has_room(found, found.tokens() + first, 0);
     case KvReserve::kPrompt: return pool_.has_room(found, sequence.known(), 0);
-    case KvReserve::kAnswers: {
-      int of_others = 0;
-      for (const Sequence* other : running_)
-        of_others += pool_.blocks_lacking(other->own, other->longest());
-      return pool_.has_room(found, sequence.longest(), of_others);
-    }
+    case KvReserve::kAnswers: return pool_.has_room(found, sequence.longest(), reserved_answers());
     case KvReserve::kEstimate: break;
   }
   return false;

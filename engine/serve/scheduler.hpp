@@ -80,6 +80,7 @@ class Scheduler {
   void admit_loaded(TokenCount& left);
   void preempt_one();
   bool make_room(Sequence& sequence, TokenCount tokens);
+  [[nodiscard]] int reserved_answers() const;
   [[nodiscard]] bool has_room_for(const Sequence& sequence, const KvPool::Found& found,
                                   TokenCount first) const;
   void run(Sequence& sequence, TokenCount tokens, TokenCount& left);

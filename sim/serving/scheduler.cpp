@@ -122,11 +122,15 @@ void Scheduler::continue_prompts(TokenCount& left) {
   }
 }
 
-// Units of the cache that answers of those that run may still need: each request's own, in whole
-// units, as TensorRT-LLM's GuaranteedNoEvictScheduler counts its blocks.
+// Units of the cache that answers of those that run, or will once their prefixes are loaded, may
+// still need: each request's own, in whole units, as TensorRT-LLM's GuaranteedNoEvictScheduler
+// counts its blocks.
 std::size_t Scheduler::reserved_answers() const {
   std::size_t sum = 0;
-  for (const RequestId id : running_) sum += cache_.units_lacking(id, log_.longest(id));
+  const auto add = [&](RequestId id) { sum += cache_.units_lacking(id, log_.longest(id)); };
+  for (const RequestId id : running_) add(id);
+  for (const auto* list : {&loading_, &loaded_})
+    for (const Loading& loading : *list) add(loading.request);
   return sum;
 }
 

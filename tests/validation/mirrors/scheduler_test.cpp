@@ -241,6 +241,7 @@ TEST_CASE("The engine's scheduler decides as the simulator's", "[validation][mir
     CHECK(forecast.disk_hits == run.disk_hits);
     CHECK(forecast.computed_anew == run.computed_anew);
     REQUIRE(texts_of(forecast) == texts_of(run));
+    if (policy.reserve == KvReserve::kAnswers) CHECK(run.preempted.empty());
     preempted += run.preempted.size();
     hits += std::size_t(run.hits);
     host_hits += std::size_t(run.host_hits);
