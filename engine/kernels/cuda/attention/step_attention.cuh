@@ -19,8 +19,8 @@ struct StepAttention {
 };
 
 /// How contexts are split: into `wanted` parts each, if these have 128 to 2,048 tokens, so that the
-/// rows of a step occupy the GPU. The splits of a row do not depend on the other rows, so that no
-/// bit of its result does.
+/// rows of a step occupy the GPU. The splits of a row depend on how many rows there are and on its
+/// own context, and not on what the other rows are, so that no bit of its result does.
 struct StepSplits {
   int wanted = 1;
   int count = 1;  // the most that a row has

@@ -11,13 +11,14 @@ namespace {
 
 using Kernel = void (*)(TiledWork);
 
-// Also permits the kernel its shared memory.
+// Also permits the kernel its shared memory: the most that any launch of it has, so that launches
+// do not change what others need.
 template <int kTokens>
 Shape shape_of(Kernel kernel, const dim3& grid, int cluster) {
   using Ring = TiledRing<kTokens>;
+  RIGCAST_CUDA_CALL(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         Ring::kBytes + Ring::kSumBytes));
   const int bytes = Ring::kBytes + (cluster > 1 ? Ring::kSumBytes : 0);
-  RIGCAST_CUDA_CALL(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
   return {grid, dim3(32 * kTiledWarps), std::size_t(bytes), unsigned(cluster)};
 }
 
@@ -76,14 +77,19 @@ void launch_tiled(const TiledFormats& formats, int tokens, const TiledWork& work
 }
 
 int tiled_clusters(int tokens, int cluster) {
+  constexpr std::size_t kMaxDevices = 64;
+  using Counts = std::array<std::atomic<int>, kMaxCluster>;  // plus one; 0: not yet asked
+  int device = 0;
+  RIGCAST_CUDA_CALL(cudaGetDevice(&device));
   return for_tokens(tokens, [&]<int kTokens>() {
     using enum QuantFormat;
-    static std::array<std::atomic<int>, kMaxCluster> known;  // 0: not yet
-    std::atomic<int>& count = known.at(std::size_t(cluster - 1));
+    static std::array<Counts, kMaxDevices> known;
+    std::atomic<int>& count = known.at(std::size_t(device)).at(std::size_t(cluster - 1));
     const auto kernel = tiled_kernel<kQ4_K, kQ4_K, kTokens>;
     if (count == 0)
-      count = most_clusters(shape_of<kTokens>(kernel, dim3(unsigned(cluster)), cluster), kernel);
-    return count.load();
+      count =
+          1 + most_clusters(shape_of<kTokens>(kernel, dim3(unsigned(cluster)), cluster), kernel);
+    return count - 1;
   });
 }
 
