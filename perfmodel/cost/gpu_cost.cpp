@@ -163,23 +163,30 @@ Seconds block_tiles_time(const StepContext& s, const GpuPart& gpu, const OpTraff
                        (t.routed ? batch.experts.value : wave_efficiency_of_largest(t, n, cut)) /
                        (1.0 + batch.tile_half_rate_batch.value / columns);
   const double flops = t.matmul_flops * columns / shared;
-  return Seconds{flops * split.quants_scaled / tiles} +
-         blocks.tile_start.value * double(t.matrices);
+  return Seconds{flops * split.quants_scaled / tiles};
 }
 
-// Time of a batch's products on kernels whose thread-block shapes are known. Nobody has measured
-// the tiles of other GPUs: these take no longer than what a library does on all of them.
-Seconds block_matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
-                          TokenCount tokens) {
+// A batch's products on kernels whose thread-block shapes are known.
+struct BlockProducts {
+  Seconds time;   // beside reads
+  Seconds start;  // of kernels that fill and drain: neither reads nor products hide it
+};
+
+// Nobody has measured the tiles of other GPUs: these take no longer than what a library does on all
+// of them.
+BlockProducts block_products(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
+                             TokenCount tokens) {
   const MatmulSplit split = split_matmul(s, gpu, t);
   const double n = double(tokens);
   const Seconds of_floats =
       block_float_time(s, gpu, t, n, Bytes{t.weight_bytes() - split.quant_bytes}, split.floats);
   if (is_written_out(s, gpu, t, tokens))
-    return of_floats + block_written_out_time(s, gpu, t, n, split);
-  const Seconds tiled = block_tiles_time(s, gpu, t, n, split);
-  if (t.routed || s.runtime.blocks->is_of(gpu.architecture)) return of_floats + tiled;
-  return of_floats + std::min(tiled, block_written_out_time(s, gpu, t, n, split));
+    return {of_floats + block_written_out_time(s, gpu, t, n, split), {}};
+  const BlockProducts tiled{of_floats + block_tiles_time(s, gpu, t, n, split),
+                            s.runtime.blocks->tile_start.value * double(t.matrices)};
+  if (t.routed || s.runtime.blocks->is_of(gpu.architecture)) return tiled;
+  const Seconds written_out = of_floats + block_written_out_time(s, gpu, t, n, split);
+  return tiled.time + tiled.start < written_out ? tiled : BlockProducts{written_out, {}};
 }
 
 // Seconds per FLOP of quantized products at full rate. Matrix units multiply the tiles; every unit
@@ -371,7 +378,6 @@ bool takes_the_faster(const StepContext& s, const GpuPart& gpu, const OpTraffic&
 // weights are written out; float weights as FP16.
 Seconds matmul_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
                     TokenCount tokens) {
-  if (s.runtime.blocks) return block_matmul_time(s, gpu, t, tokens);
   const MatmulSplit split = split_matmul(s, gpu, t);
   const double floats =
       t.matmul_flops * (split.floats_scaled + split.as_floats) / rate_of_floats(s, gpu, t, tokens);
@@ -548,7 +554,13 @@ OpCost cost_of_kernels(const StepContext& s, std::size_t gpu, const OpTraffic& t
     cost = under_power_limit(part, cost);
     return corrected(s, with_launches(s, gpu, cost, launches), tokens, DeviceIndex(gpu));
   }
-  if (t.matmul_flops > 0) cost.compute = matmul_time(s, part, t, tokens);
+  if (t.matmul_flops > 0 && s.runtime.blocks) {
+    const BlockProducts products = block_products(s, part, t, tokens);
+    cost.compute = products.time;
+    cost.serial += products.start;
+  } else if (t.matmul_flops > 0) {
+    cost.compute = matmul_time(s, part, t, tokens);
+  }
   cost.serial += expert_sort_time(s, part, t, tokens);
   cost.compute += batch_attention_time(s, part, t, tokens);
   if (s.runtime.blocks) cost.serial += cache_products(s, part, t.single_flops) * kv_scale;
