@@ -100,12 +100,24 @@ std::optional<Error> add_serving(Report& report, const std::string& trace_file,
   return file->out.finish();
 }
 
+// What only JSON and pages tell is refused for another format, rather than left out of it.
+std::optional<Error> check_json_alone(const Options& options) {
+  const OutputOptions& output = options.output;
+  if (output.format == Format::kJson || !output.html.empty()) return std::nullopt;
+  const char* const flag = options.timelines    ? "--timelines"
+                           : options.by_context ? "--by-context"
+                                                : nullptr;
+  if (!flag) return std::nullopt;
+  return bad_input(fmt::format("{} is told in JSON alone", flag), "--format json, or --html FILE");
+}
+
 int simulate_verb(const Options& options, const Catalogue& catalogue) {
   if (const auto error =
           check_outputs({options.output.file, options.trace_file, options.requests_file}))
     return fail(*error);
   if (const auto error = check_html(options.output, {options.trace_file, options.requests_file}))
     return fail(*error);
+  if (const auto error = check_json_alone(options)) return fail(*error);
   const auto document = options.flags.document();
   if (!document) return fail(document.error());
   auto scenario = make_scenario(*document, catalogue);
@@ -178,8 +190,8 @@ void add_simulate(CLI::App& app, const OpenCatalogue& open, Run& run) {
                  "speed at both ends of contexts up to the model's, in JSON")
       ->group("Output");
   verb->add_flag("--timelines", options->timelines,
-                 "what each resource does when, in JSON: from the start, from a cold one, and for "
-                 "a token")
+                 "what each resource does when, for one request, in JSON: from the start, from a "
+                 "cold one, and for a token")
       ->group("Output");
   verb->add_flag("--no-advice", options->no_advice, "do not simulate alternatives")
       ->group("Output");

@@ -26,6 +26,9 @@ struct HttpHead {
   std::vector<std::string_view> all(std::string_view name) const;
   /// The first of them; empty: there is none.
   std::string_view first(std::string_view name) const;
+  /// True if an Accept field names this media type, with a weight above 0 (RFC 9110, 12.5.1).
+  /// Wildcards do not count: they are what clients send that ask for nothing in particular.
+  bool accepts(std::string_view type) const;
   /// The target without its query.
   std::string_view path() const;
 };

@@ -40,7 +40,7 @@ copy() { # [--from=STAGE] FROM... TO
     # shellcheck disable=SC2086  # a pattern
     cp -r $from/${1#/} "$root/$to"
   else
-    git ls-files -z | xargs -0 tar -c | tar -x -C "$root/$folder"
+    git ls-files -z | tar -c --null -T - | tar -x -C "$root/$folder"
   fi
 }
 

@@ -16,7 +16,7 @@ trap 'rm -rf "$work"' EXIT
 first=$work/one second=$work/deeper/folder/two
 for place in "$first" "$second"; do
   mkdir -p "$place"
-  git ls-files -z | xargs -0 tar -c | tar -x -C "$place"
+  git ls-files -z | tar -c --null -T - | tar -x -C "$place"
 done
 "$first/scripts/package.sh" "$@"
 "${anew[@]}" "$second/scripts/package.sh" "$@"

@@ -41,8 +41,14 @@ std::vector<std::string> timelines_of(const std::vector<TraceEvent>& events, Sta
 
 std::vector<std::string> forecast_timelines(const std::shared_ptr<const Scenario>& scenario) {
   const Start start = scenario->workload.start;
-  std::vector<std::string> out = timelines_of(events_of(*scenario, start), start);
-  if (start != Start::kCold) add(out, events_of(*scenario, Start::kCold), name(Start::kCold));
+  const std::vector<TraceEvent> events = events_of(*scenario, start);
+  const std::vector<TraceEvent> cold =
+      start == Start::kCold ? events : events_of(*scenario, Start::kCold);
+  std::vector<std::string> out;
+  add(out, events, name(start));
+  // A token's step is the same from any start that there is.
+  add(out, decode_step_of(events.empty() ? cold : events), "token");
+  if (start != Start::kCold) add(out, cold, name(Start::kCold));
   return out;
 }
 

@@ -169,7 +169,7 @@ std::unique_ptr<HttpAnswer> UiService::answer(const HttpHead& head, std::string 
     exchange->reply(error_reply(400, "bad_input", question.error()));
     return nullptr;
   }
-  const auto reply = std::make_shared<Reply>(exchange, head.first("Accept") == kLines);
+  const auto reply = std::make_shared<Reply>(exchange, head.accepts(kLines));
   const WorkerListener listener{
       [reply](std::string_view line) { reply->progress(line); },
       [reply](WorkerOutput output) { reply->finish(reply_of(std::move(output))); }};

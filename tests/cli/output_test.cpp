@@ -295,6 +295,17 @@ TEST_CASE("Standard output is written to by its name, and what it is stays", "[c
   CHECK(folder.names() == std::vector<std::string>{"out"});
 }
 
+TEST_CASE("What JSON alone tells is not left out of a text in silence", "[cli][simulate]") {
+  for (const char* flag : {"--timelines", "--by-context"})
+    for (const char* format : {"text", "csv"}) {
+      const Outcome o = run(quick({"--format", format, flag}));
+      CHECK(o.exit == 2);
+      CHECK(o.out.empty());
+      CHECK(contains(o.error, std::string(flag) + " is told in JSON alone"));
+      CHECK(contains(o.error, "--format json, or --html FILE"));
+    }
+}
+
 TEST_CASE("Speeds by context come where they are asked for", "[cli][simulate]") {
   const std::vector<std::string> words{"simulate",     "--gpu",    "rtx-3060-12gb", "--model",
                                        "llama-3.1-8b", "--format", "json",          "--no-advice"};

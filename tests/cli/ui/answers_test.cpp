@@ -103,6 +103,14 @@ TEST_CASE("A long question that asks for lines is told how far its answer is", "
   std::vector<std::string> all = lines_of(answer.body);
   REQUIRE(all.size() >= 4);
   CHECK((json::parse(all.back()) == json::parse(ui.post("/api/compare", question).body)));
+  const auto type_for = [&](const std::string& accept) {
+    const std::string head =
+        ui.send(ui.post_text("/api/compare", question, "application/json", accept + "\r\n")).head;
+    return contains(head, "Content-Type: application/x-ndjson\r\n");
+  };
+  CHECK(type_for("Accept: application/json;q=0.5 , Application/X-NDJSON; q=0.9"));
+  CHECK_FALSE(type_for("Accept: application/x-ndjson;q=0, application/json"));
+  CHECK_FALSE(type_for("Accept: */*"));
   all.pop_back();
   double before = 0;
   std::vector<std::string> done;
