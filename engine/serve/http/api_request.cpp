@@ -41,8 +41,7 @@ const std::vector<Neutral>& neutral_members() {
       {"best_of", 1},
       {"echo", false},
       {"suffix", ""},
-      {"logprobs", false},
-      {"logprobs", 0},
+      {"logprobs", false},  // 0 of a completion asks for those of its own tokens
       {"top_logprobs", 0},
       {"presence_penalty", 0},
       {"frequency_penalty", 0},

@@ -179,6 +179,7 @@ TEST_CASE("Errors have OpenAI's shape, and name the member", "[serve]") {
   refused(kCompletions, R"({"prompt":"a","temperature":2.5})", "temperature");
   refused(kCompletions, R"({"prompt":"a","stop":[""]})", "stop");
   refused(kCompletions, R"({"prompt":"a","logprobs":5})", "logprobs");
+  refused(kCompletions, R"({"prompt":"a","logprobs":0})", "logprobs");
   refused(kCompletions, R"({"prompt":"a","best_off":1})", "best_off");
   refused(kChats, R"({"messages":[]})", "messages");
   refused(kChats, R"({"messages":[{"role":"tool","content":"a"}]})", "messages[0].role");
