@@ -265,6 +265,10 @@ void read_stream(BodyReader& body, ApiRequest& out) {
   if (!options) return;
   if (!options->is_object() || !out.stream)
     return body.refuse("stream_options", "stream_options is an object, with stream = true");
+  for (const auto& [key, value] : options->items())
+    if (key != "include_usage" && !value.is_null() && value != json(false))
+      return body.refuse("stream_options." + key,
+                         fmt::format("stream_options.{} is not supported with this value", key));
   const json usage = options->value("include_usage", json(false));
   if (!usage.is_boolean())
     return body.refuse("stream_options.include_usage", "include_usage is true or false");

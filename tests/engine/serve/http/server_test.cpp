@@ -181,6 +181,9 @@ TEST_CASE("Errors have OpenAI's shape, and name the member", "[serve]") {
   refused(kCompletions, R"({"prompt":"a","logprobs":5})", "logprobs");
   refused(kCompletions, R"({"prompt":"a","logprobs":0})", "logprobs");
   refused(kCompletions, R"({"prompt":"a","best_off":1})", "best_off");
+  refused(kCompletions,
+          R"({"prompt":"a","stream":true,"stream_options":{"continuous_usage_stats":true}})",
+          "stream_options.continuous_usage_stats");
   refused(kChats, R"({"messages":[]})", "messages");
   refused(kChats, R"({"messages":[{"role":"tool","content":"a"}]})", "messages[0].role");
   refused(kChats, R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})",
