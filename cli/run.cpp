@@ -125,6 +125,11 @@ int run_verb(const Options& options, const Catalogue& catalogue) {
   auto made = scenario_of(options, catalogue, how);
   if (!made) return fail(made.error());
   auto scenario = std::make_shared<Scenario>(*std::move(made));
+  if (const auto error =
+          check_inputs_stay(*scenario, options.flags.file(),
+                            {options.output.file, options.output.html, options.trace_file,
+                             options.logits.logits_file, options.requests_file}))
+    return fail(*error);
   if (auto error = validation::check_runnable(*scenario, how)) return fail(*error);
   if (options.chat) {
     auto chat = chat_of(options, *scenario);

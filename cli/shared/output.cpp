@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/shared/flag_checks.hpp"
+#include "cli/shared/same_file.hpp"
 #include "core/files/output_file.hpp"
 
 namespace rigcast::cli {
@@ -92,9 +93,31 @@ void OutputOptions::add_to(CLI::App& verb, const std::vector<Format>& forms) {
 }
 
 std::optional<Error> check_outputs(const std::vector<std::string>& files) {
-  for (const std::string& file : files)
-    if (!file.empty())
-      if (auto error = check_writable(file)) return error;
+  for (auto file = files.begin(); file != files.end(); ++file) {
+    if (file->empty()) continue;
+    if (auto error = check_writable(*file)) return error;
+    const auto is_own = [&](const std::string& before) {
+      return !before.empty() && is_same_file(before, *file);
+    };
+    if (is_replaced(*file) && std::any_of(files.begin(), file, is_own))
+      return bad_input(fmt::format("{}: two outputs go into this file", *file), "a file for each");
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> check_inputs_stay(const Scenario& scenario, const std::string& scenario_file,
+                                       const std::vector<std::string>& outputs) {
+  std::vector<std::string> inputs = {scenario_file};
+  if (scenario.model_file) inputs.push_back(scenario.model_file->string());
+  if (scenario.load) inputs.push_back(scenario.load->trace.string());
+  for (const std::string& output : outputs) {
+    if (output.empty() || !is_replaced(output)) continue;
+    for (const std::string& input : inputs)
+      if (!input.empty() && is_same_file(input, output))
+        return bad_input(
+            fmt::format("{}: that file is read, and an output would replace it", output),
+            "another name for the output");
+  }
   return std::nullopt;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/scenario/scenario.hpp"
 #include "report/terminal/text_style.hpp"
 
 namespace rigcast::cli {
@@ -27,8 +28,13 @@ struct OutputOptions {
               const std::vector<Format>& forms = {Format::kText, Format::kJson, Format::kCsv});
 };
 
-/// Why one of the files cannot be written, before the work for it is done. Empty names are skipped.
+/// Why one of the files cannot be written, before the work for it is done, also because another
+/// output goes there. Empty names are skipped.
 std::optional<Error> check_outputs(const std::vector<std::string>& files);
+/// Why an output would take the place of a file that is read: of its scenario, the model or the
+/// trace of its load. Empty names are skipped.
+std::optional<Error> check_inputs_stay(const Scenario& scenario, const std::string& scenario_file,
+                                       const std::vector<std::string>& outputs);
 
 /// Prints "rigcast: ..." with the hint below on standard error, and gives the exit code of its
 /// kind. After errors_in_json(), standard output gets it as JSON, too, unless it has had an answer.

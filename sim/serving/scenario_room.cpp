@@ -25,8 +25,12 @@ double tokens_of_layers(const Scenario& s, const Placement& p, const MemoryPlan&
         kv_bytes_per_token(s.model, l, s.kv.types) * (shared ? gpus[device].shared->kv_copies : 1);
   }
   double tokens = std::numeric_limits<double>::infinity();
-  for (std::size_t d = 0; d < per_token.size(); ++d)
-    if (per_token[d] > 0) tokens = std::min(tokens, memory.devices[d].kv.value / per_token[d]);
+  for (std::size_t d = 0; d < per_token.size(); ++d) {
+    // What left the pool for RAM is beside it, also where the pool is in RAM itself.
+    const Bytes beside = d + 1 == per_token.size() ? memory.ram_cache : Bytes{};
+    const Bytes pool = memory.devices[d].kv - beside;
+    if (per_token[d] > 0) tokens = std::min(tokens, pool.value / per_token[d]);
+  }
   return tokens;
 }
 

@@ -2,6 +2,7 @@
 // show.
 
 #include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -328,4 +329,23 @@ TEST_CASE("Speeds by context come where they are asked for", "[cli][simulate]") 
     CHECK(all[i].at("gpu_layers") <= all[i - 1].at("gpu_layers"));
     CHECK(all[i].at("first_tokens_per_s") >= all[i].at("last_tokens_per_s"));
   }
+}
+
+TEST_CASE("An output takes the place of no other output, and of nothing that is read", "[cli]") {
+  const rigcast::test::Folder folder;
+  const std::string trace = folder / "trace.csv", both = folder / "both";
+  const std::string requests = "arrival_s,input_tokens,output_tokens\n0,10,2\n";
+  std::ofstream(trace) << requests;
+  const auto load = [&](const std::vector<std::string>& more) {
+    auto words = quick({"--runtime", "rigcast", "--load", trace});
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  check_refused(load({"--requests", trace}), {"trace.csv: that file is read"});
+  check_refused(load({"-o", trace}), {"trace.csv: that file is read"});
+  std::stringstream kept;
+  kept << std::ifstream(trace).rdbuf();
+  CHECK(kept.str() == requests);
+  check_refused(load({"--requests", both, "-o", both}), {"two outputs go into this file"});
+  CHECK(run(load({"--requests", "/dev/null", "-o", "/dev/null"})).exit == 0);
 }

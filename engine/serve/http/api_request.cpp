@@ -41,8 +41,7 @@ const std::vector<Neutral>& neutral_members() {
       {"best_of", 1},
       {"echo", false},
       {"suffix", ""},
-      {"logprobs", false},
-      {"logprobs", 0},
+      {"logprobs", false},  // 0 of a completion asks for those of its own tokens
       {"top_logprobs", 0},
       {"presence_penalty", 0},
       {"frequency_penalty", 0},
@@ -266,6 +265,10 @@ void read_stream(BodyReader& body, ApiRequest& out) {
   if (!options) return;
   if (!options->is_object() || !out.stream)
     return body.refuse("stream_options", "stream_options is an object, with stream = true");
+  for (const auto& [key, value] : options->items())
+    if (key != "include_usage" && !value.is_null() && value != json(false))
+      return body.refuse("stream_options." + key,
+                         fmt::format("stream_options.{} is not supported with this value", key));
   const json usage = options->value("include_usage", json(false));
   if (!usage.is_boolean())
     return body.refuse("stream_options.include_usage", "include_usage is true or false");

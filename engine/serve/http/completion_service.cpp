@@ -118,8 +118,8 @@ void CompletionAnswer::submit(Result<PreparedRequest> prepared) {
   }
   prepared_ = *std::move(prepared);
   generation_.emplace(*prepared_, service_.model.tokenizer,
-                      ApiReply(prepared_->kind, service_.next_id(prepared_->kind), service_.created,
-                               service_.model.id),
+                      ApiReply(prepared_->kind, service_.next_id(prepared_->kind),
+                               std::time(nullptr), service_.model.id),
                       asked_);
   CompletionRequest& request = prepared_->completion;
   // On the engine's thread. The state that they keep is the loop's, to which they post.

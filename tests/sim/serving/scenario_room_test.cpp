@@ -170,3 +170,15 @@ TEST_CASE("Blocks of windows are taken and given back with the others", "[servin
   CHECK(serve(longest, policy, all, step_time));
   CHECK_FALSE(serve(longest, policy, {all, {64, 1}}, step_time));
 }
+
+TEST_CASE("A cache in RAM makes no pool larger, wherever the pool is", "[serving]") {
+  const Settings users = {{"runtime.name", "rigcast"}, {"load.users", "2"}};
+  const Settings cpu = with(users, {{"rig.gpu", "[]"}});
+  const Settings ram = with(users, {{"rig.gpu", "[\"rtx-3090\"]"}, {"kv.policy", "ram"}});
+  const Settings vram = with(users, {{"rig.gpu", "[\"rtx-3090\"]"}});
+  for (const Settings& pool : {cpu, ram, vram}) {
+    const Settings stated = with(pool, {{"scheduler.pool_tokens", "16384"}});
+    CHECK(room_of(scenario(stated)).tokens == 16384);
+    CHECK(room_of(scenario(with(stated, {{"scheduler.ram_cache", "\"1 GiB\""}}))).tokens == 16384);
+  }
+}

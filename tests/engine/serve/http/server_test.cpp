@@ -3,6 +3,7 @@
 #include "engine/serve/http/server.hpp"
 
 #include <chrono>
+#include <ctime>
 
 #include "tests/engine/serve/http/served_fixture.hpp"
 
@@ -68,6 +69,15 @@ TEST_CASE("A completion goes on from its prompt, and is counted", "[serve]") {
   CHECK(completion(server, R"({"prompt":[97,98],"max_tokens":3})")["choices"][0]["text"] == "aba");
   // As in OpenAI's API, 16 tokens are the default.
   CHECK(completion(server, R"({"prompt":["a"]})")["choices"][0]["text"] == std::string(16, 'a'));
+}
+
+TEST_CASE("An answer is dated when it was asked for, the model when it was loaded", "[serve]") {
+  const EchoServer server;
+  const auto loaded = json_of(server.ask(get("/v1/models")))["data"][0]["created"];
+  const auto later = [&] { return std::time(nullptr) > loaded.get<std::int64_t>(); };
+  REQUIRE(soon(later));
+  CHECK(completion(server, R"({"prompt":"a"})")["created"].get<std::int64_t>() >
+        loaded.get<std::int64_t>());
 }
 
 TEST_CASE("A chat is rendered by its template, and ends at the token that ends a turn", "[serve]") {
@@ -179,7 +189,11 @@ TEST_CASE("Errors have OpenAI's shape, and name the member", "[serve]") {
   refused(kCompletions, R"({"prompt":"a","temperature":2.5})", "temperature");
   refused(kCompletions, R"({"prompt":"a","stop":[""]})", "stop");
   refused(kCompletions, R"({"prompt":"a","logprobs":5})", "logprobs");
+  refused(kCompletions, R"({"prompt":"a","logprobs":0})", "logprobs");
   refused(kCompletions, R"({"prompt":"a","best_off":1})", "best_off");
+  refused(kCompletions,
+          R"({"prompt":"a","stream":true,"stream_options":{"continuous_usage_stats":true}})",
+          "stream_options.continuous_usage_stats");
   refused(kChats, R"({"messages":[]})", "messages");
   refused(kChats, R"({"messages":[{"role":"tool","content":"a"}]})", "messages[0].role");
   refused(kChats, R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})",
