@@ -100,8 +100,6 @@ int run_load(std::shared_ptr<Scenario> scenario, const validation::ExecuteOption
                           "--requests FILE has the times of each request"));
   if (how.repeat != validation::ExecuteOptions{}.repeat)
     return fail(bad_input("a load is run once", "leave out --repeat"));
-  if (scenario->workload.start == Start::kCold)
-    return fail(bad_input("a load is served by a model that is loaded", "leave out --start"));
   auto executed = validation::execute_load(scenario, how);
   if (!executed) return fail(executed.error());
   std::ranges::copy(scenario->warnings, std::back_inserter(executed->report.warnings));

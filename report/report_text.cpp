@@ -139,9 +139,8 @@ class Screen : TextScreen {
           told ? "" : prompt_text(s_.workload), told ? "" : bound_text(r_.prefill_bound));
     if (!(r_.decode_tokens_per_s > 0)) return;
     row("speed", paint_.bold(rate_text(r_.decode_tokens_per_s)), interval(r_.tokens_per_s_interval),
-        s_.workload.output_tokens == 1
-            ? "of the second token"
-            : fmt::format("mean of {} tokens", text_count(s_.workload.output_tokens)),
+        tokens_told() == 1 ? "of the second token"
+                           : fmt::format("mean of {} tokens", text_count(tokens_told())),
         bound_text(r_.decode_bound));
     ends();
     if (!r_.measured) return;
@@ -338,6 +337,12 @@ class Screen : TextScreen {
       line(fmt::format("         {} more: --format json", r_.warnings.size() - kMaxNotes));
   }
 
+  // An interrupted run has fewer than it was asked for.
+  TokenCount tokens_told() const {
+    const bool counted = r_.measured && !r_.measured->token_s.empty();
+    return counted ? TokenCount(r_.measured->token_s.size()) + 1 : s_.workload.output_tokens;
+  }
+
   void next() {
     gap();
     if (!r_.fits) {
@@ -346,13 +351,10 @@ class Screen : TextScreen {
       return;
     }
     if (r_.measured) {
-      if (s_.rig.gpus.empty())
-        line(fmt::format("  next   {} with the same flags for the forecast, {} for scripts",
-                         paint_.bold("rigcast simulate"), paint_.bold("--format json")));
-      else
-        line(fmt::format("  next   {} with the same model for the forecast",
-                         paint_.bold(fmt::format("rigcast simulate --gpu {} --runtime rigcast",
-                                                 printable(s_.rig.gpus.front().id)))));
+      const std::string machine =
+          s_.rig.gpus.empty() ? "--rig this" : "--gpu " + printable(s_.rig.gpus.front().id);
+      line(fmt::format("  next   {} with the same model for the forecast",
+                       paint_.bold(fmt::format("rigcast simulate {} --runtime rigcast", machine))));
       return;
     }
     if (r_.serving) {

@@ -316,6 +316,8 @@ std::optional<Load> read_load(const TomlTable& root, TokenCount prompt_tokens,
   if (workload.has("depth"))
     workload.refuse("depth", "a server with a load begins with an empty cache",
                     "let conversations fill it: --turns 5");
+  if (workload.text_or("start", "") == "cold")
+    workload.refuse("start", "a load is served by a model that is loaded", "leave it out");
   read_keys(t, stated, catalogue, load);
   if (load.arrival == ArrivalProcess::kTrace && !t.has("requests")) load.requests = kMaxRequests;
   check_process(t, load);

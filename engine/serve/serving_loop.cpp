@@ -105,7 +105,10 @@ Result<CompletionId> ServingLoop::submit(CompletionRequest request) {
   const std::lock_guard lock(mutex_);
   if (stops_) return Error{ErrorKind::kMachine, "the server stops"};
   const std::size_t waiting = arrived_.size() + std::size_t(state_.waiting);
-  if (policy_.max_waiting > 0 && waiting >= policy_.max_waiting) {
+  // Those that come at once to a server with room to run them wait for no longer than a step.
+  const std::size_t places =
+      policy_.sequences - std::min(policy_.sequences, std::size_t(state_.running));
+  if (policy_.max_waiting > 0 && waiting >= policy_.max_waiting + places) {
     ++state_.refused;
     return Error{ErrorKind::kDoesNotFit,
                  fmt::format("{} requests wait already, the most that may", waiting)};

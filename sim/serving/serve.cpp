@@ -159,7 +159,9 @@ class Server {
       const Seconds waited = now_ - log_[id].arrival;
       run_.waiting += waited.value;
       if (scheduler_.waiting() == 0) waits() += waited;
-      if (policy_.max_waiting > 0 && scheduler_.waiting() >= policy_.max_waiting)
+      const std::size_t running = std::min(policy_.sequences, scheduler_.running().size());
+      if (policy_.max_waiting > 0 &&
+          scheduler_.waiting() >= policy_.max_waiting + policy_.sequences - running)
         ++run_.beyond_queue;
       run_.requests.emplace_back().queued = log_[id].arrival;
       scheduled_.push_back(false);

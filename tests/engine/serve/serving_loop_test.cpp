@@ -200,6 +200,30 @@ TEST_CASE("no more requests wait than may") {
   CHECK(loop->state().completed == 3);
 }
 
+TEST_CASE("requests that come at once wait only if they are more than may run") {
+  BatchLimits limits = kLimits;
+  limits.step_sequences = 3;
+  HashingExecutor executor(limits);
+  SchedulerPolicy policy = engine_policy(limits);
+  policy.max_waiting = 1;
+  auto loop = serve(executor, policy);
+  ServedAnswers answers;
+  std::mutex holds;
+  holds.lock();
+  executor.before_call = [&](int call) {
+    if (call == 2) std::lock_guard lock(holds);
+  };
+  REQUIRE(answers.ask(*loop, 0, {{1}, 5}));
+  answers.wait_for_tokens(0, 1);  // two may run beside it
+  for (int i = 1; i <= 3; ++i) REQUIRE(answers.ask(*loop, i, {{i + 1}, 5}));
+  CHECK_FALSE(loop->submit({{9}, 5}).ok());
+  holds.unlock();
+  answers.wait_for(4);
+  loop->stop();
+  CHECK(loop->state().refused == 1);
+  CHECK(loop->state().completed == 4);
+}
+
 TEST_CASE("a stopped loop ends what runs and what waits") {
   HashingExecutor executor(kLimits);
   auto loop = serve(executor, engine_policy(kLimits));

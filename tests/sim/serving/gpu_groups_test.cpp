@@ -1,4 +1,5 @@
 // Loads on servers whose GPUs are stages of a pipeline, or several engines.
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <memory>
@@ -183,6 +184,10 @@ TEST_CASE("Cut requests of several engines are counted, or an estimate that says
   file.close();
   const std::string trace = "\"" + (folder / "seven.csv") + "\"";
   const Settings seven = {{"load.trace", trace}, {"workload.context", "4096"}};
+  const std::vector<std::string> notes = scenario(with(on(1, {}), seven)).warnings;
+  CHECK(std::ranges::any_of(notes, [](const std::string& note) {
+    return note.starts_with("requests are as long as the trace says");
+  }));
   const ServingFigures all = figures_of(with(on(2, {{"placement.data_parallel", "2"}}), seven));
   // None of the requests that the first engine gets are cut, all that the other one gets.
   CHECK(all.requests == 7);
