@@ -399,9 +399,17 @@ std::span<const std::int32_t> CudaBatchExecutor::step(std::span<const SequenceSt
     ids_.front() = take_one(sequences.front().sampler);
     return ids_;
   }
-  for (std::size_t i = 0; i < sequences.size(); ++i)
-    if (Sampler* const sampler = sequences[i].sampler)
-      ids_[i] = results_->take(row_of_[i], *sampler, stream());
+  std::vector<std::uint64_t> drawn;  // before, in case that a row cannot be read
+  for (const SequenceStep& s : sequences) drawn.push_back(s.sampler ? s.sampler->drawn() : 0);
+  try {
+    for (std::size_t i = 0; i < sequences.size(); ++i)
+      if (Sampler* const sampler = sequences[i].sampler)
+        ids_[i] = results_->take(row_of_[i], *sampler, stream());
+  } catch (...) {
+    for (std::size_t i = 0; i < sequences.size(); ++i)
+      if (sequences[i].sampler) sequences[i].sampler->rewind(drawn[i]);
+    throw;
+  }
   return ids_;
 }
 
