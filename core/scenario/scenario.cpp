@@ -423,13 +423,11 @@ void read_settings(const TomlTable& t, Scenario& s) {
 // Where no request is stated: the middle one of the turns of a conversation that fills the context.
 constexpr TokenCount kTurnPrompt = 512, kTurnAnswer = 512;
 
-// A trace tells of its own requests, and what a person says of one request is not taken.
-void warn_of_lengths(const TomlTable& root, Scenario& s) {
+void note_lengths_of_trace(const TomlTable& root, Scenario& s) {
   const TomlTable t = root.table("workload");
-  const bool states = t.has("prompt_tokens") || t.has("output_tokens");
-  if (s.load && s.load->arrival == ArrivalProcess::kTrace && states)
-    s.warnings.emplace_back(
-        "requests are as long as the trace says: prompt_tokens and output_tokens are not used");
+  const bool is_trace = s.load && s.load->arrival == ArrivalProcess::kTrace;
+  if (is_trace && (t.has("prompt_tokens") || t.has("output_tokens")))
+    s.warnings.emplace_back("requests are as long as the trace says, not as [workload] does");
 }
 
 void read_workload(const TomlTable& root, Scenario& s) {
@@ -575,7 +573,7 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
                     .cache = s.kv.types,
                     .flash_attention = s.settings.flash_attention});
   s.load = read_load(root, s.workload.prompt_tokens, s.workload.output_tokens, catalogue);
-  warn_of_lengths(root, s);
+  note_lengths_of_trace(root, s);
   if (s.scheduler && (s.load || s.runtime.rules != RuntimeRules::kRigcast)) {
     RuntimeSettings& own = s.settings;
     const StepSettings steps =
