@@ -38,12 +38,12 @@ int synth_verb(const Options& o, const Catalogue& catalogue) {
   if (!mix) return fail(mix.error());
   const auto table = make_tensor_table(*model, *mix);
   if (!table) return fail(table.error());
+  const OnInterrupt on_interrupt;  // before anything is written, be it to see whether it can be
   if (const auto error = check_outputs({o.file})) return fail(*error);
   const engine::SyntheticFileOptions file{
       o.no_vocabulary ? engine::FileVocabulary::kNone : engine::FileVocabulary::kWords,
       o.zeros ? engine::FileWeights::kZeros : engine::FileWeights::kRandom};
   std::optional<Error> error;
-  const OnInterrupt on_interrupt;
   {
     ProgressLine line;
     const std::string all = text_gib(Bytes{double(table->bytes())});
