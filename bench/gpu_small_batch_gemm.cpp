@@ -56,7 +56,7 @@ class Bench {
            cuda::ValueType::kF16, out_.as(), cuda::ValueType::kF32, false});
     });
   }
-  // Jobs of 4,096 columns and one launch, as queries, keys and values are.
+  // Jobs with the same columns in one launch, as queries, keys and values are.
   double tiled(const std::vector<Product>& jobs, int tokens) {
     std::size_t bytes = 0;
     for (const Product& p : jobs) bytes += p.bytes();
@@ -155,7 +155,11 @@ int main(int argc, char** argv) try {
   const bool cuts = argc > 1 && std::string(argv[1]) == "cuts";
   using enum QuantFormat;
   Bench bench;
-  if (argc > 1 && std::string(argv[1]) == "tiles") return bench_tiles(bench), 0;
+  if (argc > 1 && std::string(argv[1]) == "tiles") {
+    if (cuda::has_tiled_gemm()) return bench_tiles(bench), 0;
+    fmt::print(stderr, "tiles: only GPUs of compute capability 9.0 have them\n");
+    return 1;
+  }
   if (argc > 1 && std::string(argv[1]) == "formats") return bench_formats(bench) ? 0 : 1;
   if (argc > 1 && std::string(argv[1]) == "tokens") {
     for (const auto& [columns, rows] :

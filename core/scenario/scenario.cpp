@@ -427,7 +427,7 @@ void note_lengths_of_trace(const TomlTable& root, Scenario& s) {
   const TomlTable t = root.table("workload");
   const bool is_trace = s.load && s.load->arrival == ArrivalProcess::kTrace;
   if (is_trace && (t.has("prompt_tokens") || t.has("output_tokens")))
-    s.warnings.emplace_back("requests are as long as the trace says, not as [workload] does");
+    s.warnings.emplace_back("requests are as long as the trace says, not as [workload] says");
 }
 
 void read_workload(const TomlTable& root, Scenario& s) {

@@ -168,8 +168,8 @@ Seconds block_tiles_time(const StepContext& s, const GpuPart& gpu, const OpTraff
 
 // A batch's products on kernels whose thread-block shapes are known.
 struct BlockProducts {
-  Seconds time;   // beside reads
-  Seconds start;  // of kernels that fill and drain: neither reads nor products hide it
+  Seconds compute;  // overlaps with reads
+  Seconds start;    // of kernels that fill and drain: overlaps with nothing
 };
 
 // Nobody has measured the tiles of other GPUs: these take no longer than what a library does on all
@@ -186,7 +186,7 @@ BlockProducts block_products(const StepContext& s, const GpuPart& gpu, const OpT
                             s.runtime.blocks->tile_start.value * double(t.matrices)};
   if (t.routed || s.runtime.blocks->is_of(gpu.architecture)) return tiled;
   const Seconds written_out = of_floats + block_written_out_time(s, gpu, t, n, split);
-  return tiled.time + tiled.start < written_out ? tiled : BlockProducts{written_out, {}};
+  return tiled.compute + tiled.start < written_out ? tiled : BlockProducts{written_out, {}};
 }
 
 // Seconds per FLOP of quantized products at full rate. Matrix units multiply the tiles; every unit
@@ -556,7 +556,7 @@ OpCost cost_of_kernels(const StepContext& s, std::size_t gpu, const OpTraffic& t
   }
   if (t.matmul_flops > 0 && s.runtime.blocks) {
     const BlockProducts products = block_products(s, part, t, tokens);
-    cost.compute = products.time;
+    cost.compute = products.compute;
     cost.serial += products.start;
   } else if (t.matmul_flops > 0) {
     cost.compute = matmul_time(s, part, t, tokens);

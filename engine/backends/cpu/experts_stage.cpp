@@ -63,7 +63,7 @@ void ExpertsStage::route(Worker& worker, const Layer& w) {
   std::vector<int>& order = orders_[std::size_t(worker.index())];
   if (step_.tokens > 1) {
     worker.barrier();
-    // One expert's rank costs some microseconds: few tokens are spread over all threads.
+    // To choose a token's experts takes some microseconds: few tokens are spread over all threads.
     const std::int64_t at_once = std::clamp<std::int64_t>(step_.tokens / worker.count(), 1, 8);
     worker.parallel_for_nowait(step_.tokens, at_once, [&](std::int64_t begin, std::int64_t end) {
       choose(w, begin, end, order);

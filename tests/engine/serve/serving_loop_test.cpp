@@ -172,56 +172,34 @@ TEST_CASE("where blocks run out, the last one that was admitted is preempted and
   }
 }
 
-TEST_CASE("no more requests wait than may") {
-  BatchLimits limits = kLimits;
-  limits.step_sequences = 1;
-  HashingExecutor executor(limits);
-  SchedulerPolicy policy = engine_policy(limits);
-  policy.max_waiting = 2;
-  auto loop = serve(executor, policy);
-  ServedAnswers answers;
-  std::mutex holds;
-  holds.lock();
-  executor.before_call = [&](int call) {
-    if (call == 2) std::lock_guard lock(holds);
-  };
-  REQUIRE(answers.ask(*loop, 0, {{1}, 5}));
-  answers.wait_for_tokens(0, 1);
-  REQUIRE(answers.ask(*loop, 1, {{2}, 5}));
-  REQUIRE(answers.ask(*loop, 2, {{3}, 5}));
-  const auto id = loop->submit({{4}, 5});
-  REQUIRE_FALSE(id.ok());
-  CHECK(id.error().kind == ErrorKind::kDoesNotFit);
-  CHECK(loop->state().waiting == 2);
-  holds.unlock();
-  answers.wait_for(3);
-  loop->stop();
-  CHECK(loop->state().refused == 1);
-  CHECK(loop->state().completed == 3);
-}
-
-TEST_CASE("requests that come at once wait only if they are more than may run") {
-  BatchLimits limits = kLimits;
-  limits.step_sequences = 3;
-  HashingExecutor executor(limits);
-  SchedulerPolicy policy = engine_policy(limits);
-  policy.max_waiting = 1;
-  auto loop = serve(executor, policy);
-  ServedAnswers answers;
-  std::mutex holds;
-  holds.lock();
-  executor.before_call = [&](int call) {
-    if (call == 2) std::lock_guard lock(holds);
-  };
-  REQUIRE(answers.ask(*loop, 0, {{1}, 5}));
-  answers.wait_for_tokens(0, 1);  // two may run beside it
-  for (int i = 1; i <= 3; ++i) REQUIRE(answers.ask(*loop, i, {{i + 1}, 5}));
-  CHECK_FALSE(loop->submit({{9}, 5}).ok());
-  holds.unlock();
-  answers.wait_for(4);
-  loop->stop();
-  CHECK(loop->state().refused == 1);
-  CHECK(loop->state().completed == 4);
+TEST_CASE("no more requests wait than may, beside those that may run") {
+  for (const int at_once : {1, 3}) {
+    BatchLimits limits = kLimits;
+    limits.step_sequences = at_once;
+    HashingExecutor executor(limits);
+    SchedulerPolicy policy = engine_policy(limits);
+    policy.max_waiting = 2;
+    auto loop = serve(executor, policy);
+    ServedAnswers answers;
+    std::mutex holds;
+    holds.lock();
+    executor.before_call = [&](int call) {
+      if (call == 2) std::lock_guard lock(holds);
+    };
+    const int taken = at_once + 2;
+    REQUIRE(answers.ask(*loop, 0, {{1}, 5}));
+    answers.wait_for_tokens(0, 1);  // it runs, and the others come while its next step is held
+    for (int i = 1; i < taken; ++i) REQUIRE(answers.ask(*loop, i, {{i + 1}, 5}));
+    const auto id = loop->submit({{9}, 5});
+    REQUIRE_FALSE(id.ok());
+    CHECK(id.error().kind == ErrorKind::kDoesNotFit);
+    CHECK(loop->state().waiting == taken - 1);
+    holds.unlock();
+    answers.wait_for(std::size_t(taken));
+    loop->stop();
+    CHECK(loop->state().refused == 1);
+    CHECK(loop->state().completed == std::uint64_t(taken));
+  }
 }
 
 TEST_CASE("a stopped loop ends what runs and what waits") {
