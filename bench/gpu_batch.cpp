@@ -40,17 +40,18 @@ struct Sequence {
   std::int32_t last = 1;
 };
 
-// Gives every sequence its own blocks, and a random prompt.
+// Gives every sequence its own blocks, and a random prompt. Blocks lie as those of sequences that
+// grow side by side: a sequence's next one is as many further as there are sequences.
 void prefill(BatchExecutor& executor, std::vector<Sequence>& sequences, TokenCount tokens) {
   const BatchLimits limits = executor.limits();
   const auto vocabulary = executor.model().spec.vocabulary;
   const TokenCount room = tokens + kWarmups + kSteps;
   const int blocks = int((room + limits.block_tokens - 1) / limits.block_tokens);
-  int next = 0;
-  for (Sequence& s : sequences) {
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    Sequence& s = sequences[i];
     s.blocks.clear();
-    for (int b = 0; b < blocks; ++b) s.blocks.push_back(next++);
-    const auto prompt = random_prompt(tokens, vocabulary, std::uint64_t(next));
+    for (int b = 0; b < blocks; ++b) s.blocks.push_back(b * int(sequences.size()) + int(i));
+    const auto prompt = random_prompt(tokens, vocabulary, std::uint64_t(i) + 1);
     for (s.cached = 0; s.cached < tokens;) {
       const TokenCount now = std::min(limits.step_tokens, tokens - s.cached);
       const SequenceStep step{std::span(prompt).subspan(std::size_t(s.cached), std::size_t(now)),

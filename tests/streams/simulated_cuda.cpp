@@ -167,7 +167,14 @@ std::unique_ptr<Machine>& machine() {
 
 }  // namespace
 
-void restart(std::uint64_t seed) { machine() = std::make_unique<Machine>(seed); }
+namespace {
+bool kernels_read_host = true;
+}
+
+void restart(std::uint64_t seed) {
+  machine() = std::make_unique<Machine>(seed);
+  kernels_read_host = seed % 2 == 0;
+}
 void launch(cudaStream_t stream, std::function<void(Accesses&)> kernel) {
   machine()->queue(stream->id, "kernel", std::move(kernel));
 }
@@ -229,6 +236,21 @@ cudaError_t cudaFree(void* place) {
 }
 cudaError_t cudaHostAlloc(void** to, std::size_t bytes, unsigned) { return allocate(to, bytes); }
 cudaError_t cudaFreeHost(void* place) { return cudaFree(place); }
+cudaError_t cudaHostGetDevicePointer(void** to, void* place, unsigned) {
+  *to = place;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int) {
+  *value = which == cudaDevAttrCanUseHostPointerForRegisteredMem &&
+                   rigcast::simulated_cuda::kernels_read_host
+               ? 1
+               : 0;
+  return cudaSuccess;
+}
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   *stream = new CUstream_st{machine()->add_stream()};

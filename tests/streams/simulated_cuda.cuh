@@ -32,7 +32,7 @@ class Accesses {
 };
 
 /// Forgets all work, accesses and races. No stream or event may be in use. `seed` determines the
-/// order of all work that follows.
+/// order of all work that follows, and an even one that kernels read registered memory of the host.
 void restart(std::uint64_t seed);
 
 /// Queues a kernel: it runs alone, and after all work before it on the stream.

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "engine/cuda/copy_tracer.cuh"
+#include "engine/cuda/cuda_buffer.cuh"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/cuda/memory/vram.cuh"
 #include "engine/cuda/sync_event.cuh"
@@ -64,7 +65,7 @@ class ColdRing {
   /// step may be queued that failed midway.
   void plan(Plan plan);
   /// True if the step copies anything. Its work is not to be captured: copies differ by step.
-  bool is_used() const { return !plan_.fetches.empty() || !plan_.stores.empty(); }
+  bool is_used() const { return gathered_ > 0 || !plan_.fetches.empty() || !plan_.stores.empty(); }
 
   // All work is queued. `marks` may be null; it is notified of fetches until the step's end. Throw
   // CudaFailure.
@@ -89,8 +90,11 @@ class ColdRing {
   std::vector<int> layers_;
   int slots_;
   VramPiece memory_;
+  PinnedBuffer list_;  // of the step's blocks, BlockFetch
+  bool reads_host_;
+  int gathered_ = 0;  // blocks in the list
   Stream in_, out_;
-  Plan plan_;
+  Plan plan_;  // without the runs whose blocks are in the list
   CopyTracer* marks_ = nullptr;
   // Of layers by their parity, but for the first and the last.
   SyncEvent begun_, fetched_[2], used_[2], stored_[2], ended_;
