@@ -6,7 +6,7 @@
 
 #include "core/model/traffic.hpp"
 #include "perfmodel/context/companions.hpp"
-#include "perfmodel/host_copies.hpp"
+#include "perfmodel/context/host_copies.hpp"
 #include "perfmodel/runtimes/runtime_models.hpp"
 
 namespace rigcast {
@@ -40,6 +40,12 @@ MemoryPlan empty_plan(const MemoryContext& s) {
   host.tier = Tier::kRam;
   host.capacity = s.rig.ram.capacity.value;
   host.overhead = s.rig.ram_reserved.value;
+  if (s.memory && s.memory->limit) {
+    // What the rig reserves is outside of the process's limit, as far as there is room.
+    const Bytes outside = std::max(Bytes{}, host.capacity - *s.memory->limit);
+    host.capacity = *s.memory->limit;
+    host.overhead = std::max(Bytes{}, host.overhead - outside);
+  }
   plan.devices.push_back(host);
   return plan;
 }
@@ -156,18 +162,6 @@ void spill(const MemoryContext& s, MemoryPlan& plan) {
   }
 }
 
-// Weights that are pages of mapped files. Metal computes with them in place. A projector is read
-// into a buffer, and weights may be repacked into one.
-Bytes mapped_weights(const StepContext& s, const MemoryPlan& plan) {
-  if (!s.runtime.memory.maps_file || !s.settings.mmap) return {};
-  const bool in_place = computes_on_mapped_pages(s);
-  const Bytes all =
-      plan.devices.back().weights + (in_place ? plan.devices.front().weights : Bytes{});
-  const bool has_projector = s.projector && (in_place || projector_device(s) == kHost);
-  const Bytes buffers = plan.devices.back().repacked + plan.devices.back().mirrored;
-  return std::max(Bytes{}, all - buffers - (has_projector ? s.projector->bytes : Bytes{}));
-}
-
 // llama-server allocates states as they come: its limit, stated or not, is of what all else leaves.
 bool takes_what_is_left(const MemoryContext& s) { return s.scheduler->layout == KvLayout::kSlots; }
 
@@ -185,8 +179,11 @@ void add_ram_cache(const MemoryContext& s, bool states, MemoryPlan& plan) {
 // A mapping may be larger than RAM.
 void leave_on_disk(const MemoryContext& s, MemoryPlan& plan) {
   DeviceMemory& host = plan.devices.back();
-  if (!s.runtime.memory.pages_in || !s.settings.mmap) return;
+  const RuntimeProfile::Memory& m = s.runtime.memory;
+  const bool may = m.pages_in || (s.memory && m.maps_file);
+  if (!may || !s.settings.mmap) return;
   if (host.mirrored.value > 0) return;  // copies are no pages of the file
+  if (s.memory && s.memory->locks_weights()) return;
   const bool has_projector = s.projector && projector_device(s) == kHost;
   const Bytes pages =
       host.weights - host.repacked - host.mirrored - (has_projector ? s.projector->bytes : Bytes{});
@@ -194,10 +191,18 @@ void leave_on_disk(const MemoryContext& s, MemoryPlan& plan) {
   host.weights -= plan.outside_ram;
 }
 
+// A CPU's cache may be swapped. Beside a GPU that copies from it, it is pinned.
+void swap_out(const MemoryContext& s, MemoryPlan& plan) {
+  DeviceMemory& host = plan.devices.back();
+  if (!s.memory || s.memory->locks_kv() || !s.rig.gpus.empty()) return;
+  plan.swapped = std::clamp(-host.free(), Bytes{}, std::min(s.memory->swap, host.kv));
+  host.kv -= plan.swapped;
+}
+
 void add_page_cache(const MemoryContext& s, MemoryPlan& plan) {
   DeviceMemory& host = plan.devices.back();
   const Bytes file = file_bytes(s);
-  const Bytes mapped = mapped_weights(s, plan) + plan.outside_ram;
+  const Bytes mapped = mapped_weights(s, plan);
   host.page_cache = std::clamp(file - mapped, Bytes{0}, std::max(Bytes{0}, host.free()));
 }
 
@@ -221,14 +226,26 @@ MemoryPlan plan_memory(const MemoryContext& s, const Placement& p, const Batch& 
   }
   add_ram_cache(s, false, plan);
   leave_on_disk(s, plan);
+  swap_out(s, plan);
   add_page_cache(s, plan);
   add_ram_cache(s, true, plan);
   return plan;
 }
 
+Bytes mapped_weights(const StepContext& s, const MemoryPlan& plan) {
+  if (!s.runtime.memory.maps_file || !s.settings.mmap) return {};
+  const bool in_place = computes_on_mapped_pages(s);
+  const Bytes all =
+      plan.devices.back().weights + (in_place ? plan.devices.front().weights : Bytes{});
+  const bool has_projector = s.projector && (in_place || projector_device(s) == kHost);
+  const Bytes buffers = plan.devices.back().repacked + plan.devices.back().mirrored;
+  return plan.outside_ram +
+         std::max(Bytes{}, all - buffers - (has_projector ? s.projector->bytes : Bytes{}));
+}
+
 Bytes held_of_file(const StepContext& s, const MemoryPlan& plan) {
   const DeviceMemory& host = plan.devices.back();
-  const Bytes mapped = mapped_weights(s, plan);
+  const Bytes mapped = mapped_weights(s, plan) - plan.outside_ram;
   const bool fills_later =
       s.runtime.server && s.runtime.server->scheduler.layout == KvLayout::kSlots;
   if (!fills_later || plan.ram_cache.value <= 0) return mapped + host.page_cache;

@@ -15,6 +15,11 @@ MemoryPlan plan_memory(const MemoryContext& context, const Placement& placement,
 /// Memory in use when a single sequence, or that of every slot, has `cached` tokens.
 MemoryPlan plan_memory(const MemoryContext& context, const Placement& placement, TokenCount cached);
 
+/// Weights of the host that are pages of mapped files, with those that RAM cannot hold. Metal
+/// computes with them in place. A projector is read into a buffer, and weights may be repacked into
+/// one.
+Bytes mapped_weights(const StepContext& context, const MemoryPlan& plan);
+
 /// Bytes of the files of model, draft model and projector that RAM holds when requests begin: pages
 /// in the cache, and those that are the host's weights, or with Metal also the GPU's.
 Bytes held_of_file(const StepContext& context, const MemoryPlan& plan);

@@ -4,6 +4,7 @@
 #include <deque>
 #include <vector>
 
+#include "perfmodel/pressure/paging_time.hpp"
 #include "perfmodel/resource_use.hpp"
 
 namespace rigcast {

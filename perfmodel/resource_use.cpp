@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "perfmodel/pressure/paging_time.hpp"
+
 namespace rigcast {
 namespace {
 
@@ -29,7 +31,8 @@ class Sum {
                              ? step.beside - step.host_work - launch_time(step.ops, {})
                              : Seconds{};
     use_.add(Resource::kHostWork, (step.host_work + step.sample + mask).value);
-    use_.add(Resource::kSsd, page_in_time(s_, step.page_in).value, step.page_in.value);
+    use_.add(Resource::kSsd, page_in_time(s_, step.page_in).value,
+             (step.page_in.files + step.page_in.swapped).value);
   }
 
   // The sum over the GPUs: the layers of a split run one after the other.

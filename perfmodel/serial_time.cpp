@@ -7,6 +7,7 @@
 #include "perfmodel/cost/last_level_cache.hpp"
 #include "perfmodel/memory.hpp"
 #include "perfmodel/overlap.hpp"
+#include "perfmodel/pressure/paging_time.hpp"
 #include "perfmodel/resolve_placement.hpp"
 #include "perfmodel/runtimes/runtime_models.hpp"
 
@@ -23,6 +24,7 @@ constexpr TokenCount kTimedCells = 4;
 
 SerialForecast::SerialForecast(const Scenario& scenario, const Workload& workload)
     : s_(scenario),
+      memory_context_(scenario),
       batches_(scenario, workload),
       output_tokens_(workload.output_tokens),
       placement_(resolve_placement(scenario)),
@@ -71,7 +73,9 @@ SerialForecast::Pass SerialForecast::pass_of(Step step, Phase phase, TokenCount 
 }
 
 SerialForecast::Pass SerialForecast::decode_pass(TokenCount cached, double weight) const {
-  Pass pass = pass_of(decode_step(s_, placement_, memory_, batches_.token(cached)), Phase::kDecode,
+  // Under pressure, what RAM holds depends on how long the cache is.
+  const MemoryPlan memory = s_.memory ? plan_memory(memory_context_, placement_, cached) : memory_;
+  Pass pass = pass_of(decode_step(s_, placement_, memory, batches_.token(cached)), Phase::kDecode,
                       1, weight);
   pass.mask_pairs = mask_pairs(s_, batches_.token(cached));
   pass.sampled_rows = 1;

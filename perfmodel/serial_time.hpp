@@ -47,7 +47,7 @@ class SerialForecast {
     Handoffs handoffs;
     double mask_pairs = 0;
     bool waits = true;  // for the mask: waits_for_host()
-    Bytes page_in;
+    Paging page_in;
     TokenCount sampled_rows = 0;
     DeviceIndex sampled_on = kHost;
     bool first = false;               // of the prompt
@@ -70,6 +70,7 @@ class SerialForecast {
                   Seconds* by_thread = nullptr) const;
 
   const StepContext s_;
+  const MemoryContext memory_context_;
   const RequestBatches batches_;
   const TokenCount output_tokens_;
   Placement placement_;

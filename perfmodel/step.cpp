@@ -6,7 +6,7 @@
 #include "perfmodel/cost/kernel_cost.hpp"
 #include "perfmodel/cost/kv_fetch.hpp"
 #include "perfmodel/cost/last_level_cache.hpp"
-#include "perfmodel/cost/page_in.hpp"
+#include "perfmodel/page_in.hpp"
 #include "perfmodel/runtimes/prefill_device.hpp"
 #include "perfmodel/runtimes/runtime_models.hpp"
 
@@ -350,8 +350,6 @@ Seconds sample_time(const StepContext& s, DeviceIndex head, TokenCount rows) {
   return one * double(rows);
 }
 
-Seconds page_in_time(const StepContext& s, Bytes bytes) { return bytes / file_read_rate(s); }
-
 bool waits_for_host(const std::vector<StepOp>& ops, const Batch& batch, Phase phase) {
   const auto is_first = [](const Sequence& q) { return q.cached <= q.depth; };
   return phase == Phase::kDecode || std::ranges::all_of(batch.sequences, is_first) ||
@@ -403,7 +401,7 @@ Step decode_step(const StepContext& s, const Placement& p, const MemoryPlan& mem
   step.ops = group_layers(ops, grouping);
   step.host_work = host_time(s, p, Phase::kDecode, batch.tokens(), sequences) +
                    mask_time(s, mask_pairs(s, batch));
-  step.page_in = page_in(s, p, memory, batch.tokens());
+  step.page_in = page_in(s, p, memory, batch);
   step.sample = sample_time(s, p.head_on, sequences);
   step.logits_from = p.head_on;
   if (p.head_on != kHost && !s.rig.unified() && !runtime_model(s.runtime).samples_on_gpu())
@@ -434,7 +432,7 @@ Step prefill_step(const StepContext& s, const Placement& p, const MemoryPlan& me
     step.host_work += mask;
   else
     step.beside = time_beside_gpus(mask, step.host_work, step.ops, {});
-  step.page_in = page_in(s, p, memory, tokens);
+  step.page_in = page_in(s, p, memory, batch);
   if (!last) return step;
   step.sample = sample_time(s, head, sequences);
   step.logits_from = head;

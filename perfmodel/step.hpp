@@ -9,6 +9,7 @@
 #include "core/scenario/device_memory.hpp"
 #include "core/scenario/placement.hpp"
 #include "perfmodel/cost/operation.hpp"
+#include "perfmodel/pressure/reclaim.hpp"
 #include "perfmodel/step_grouping.hpp"
 
 namespace rigcast {
@@ -17,7 +18,7 @@ struct Step {
   std::vector<StepOp> ops;
   Seconds host_work;  // CPU time before the first operation
   Seconds beside;     // CPU time for the step, while the GPU still computes the one before it
-  Bytes page_in;      // from the disk, where RAM does not hold the host's weights
+  Paging page_in;     // what RAM does not hold of the host's weights and cache
   Seconds sample;     // CPU time after the last one
   Bytes logits;       // GPU to host, before sampling
   DeviceIndex logits_from = kHost;
@@ -52,8 +53,6 @@ Seconds time_beside_gpus(Seconds mask, Seconds host_work, const std::vector<Step
 /// program that computes, and of its server's scheduler.
 Seconds host_time(const StepContext& context, const Placement& placement, Phase phase,
                   TokenCount tokens, TokenCount sequences);
-/// Time of reading from the disk what RAM does not hold of a step's weights.
-Seconds page_in_time(const StepContext& context, Bytes bytes);
 /// Time of sampling a token from each of `rows` rows of logits on device `head`.
 Seconds sample_time(const StepContext& context, DeviceIndex head, TokenCount rows);
 

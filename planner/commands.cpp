@@ -82,7 +82,10 @@ void add_common(const Scenario& s, const Placement& p, Program program, Words& w
   const bool mirrors = s.settings.numa == NumaPolicy::kMirror;  // no flag of any release
   if (s.settings.numa != NumaPolicy::kNone && !(mirrors && s.rig.cpu.nodes() <= 1))
     add("--numa", std::string(name(s.settings.numa)));
-  if (!s.settings.mmap) add("-lm", "none");
+  if (!s.settings.mmap)
+    add("-lm", "none");
+  else if (s.memory && s.memory->locks_weights())
+    add("-lm", "mlock");
 }
 
 // The types that Ollama offers for a cache (runtimes/options/ollama.toml).

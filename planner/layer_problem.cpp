@@ -6,6 +6,7 @@
 
 #include "perfmodel/cost/operation.hpp"
 #include "perfmodel/memory.hpp"
+#include "perfmodel/pressure/paging_time.hpp"
 #include "perfmodel/request_batches.hpp"
 #include "perfmodel/step.hpp"
 

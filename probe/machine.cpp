@@ -120,6 +120,9 @@ std::string rig_toml(const Machine& m, const std::string& cpu,
   file.rate("ssd_read", m.disk.sequential, "O_DIRECT, requests of 1 to 4 MiB, 1 to 16 at once");
   file.rate("ssd_mapped_read", m.disk.mapped, "pages of a mapping, 4 MiB at once, 8 threads");
   file.rate("ssd_cached_read", m.disk.page_cache, "read() of cached pages, one thread");
+  for (const RandomReads& r : m.disk.random)
+    if (r.depth == 1 && r.per_s.median > 0)
+      file.time("ssd_page_read", inverse(r.per_s), "O_DIRECT, 4 KiB, one after the other");
   if (m.disk.cached_map.median > 0)
     file.rate("ssd_cached_map", m.disk.cached_map, "cached pages into a mapping, MAP_POPULATE");
   write_gpu_tables(file, m.gpus.found, gpus);

@@ -14,4 +14,6 @@ Samples samples_of(std::vector<double> values) {
   return {middle, middle > 0 ? range / middle : 0, int(values.size())};
 }
 
+Samples inverse(const Samples& rates) { return {1 / rates.median, rates.spread, rates.n}; }
+
 }  // namespace rigcast::probe

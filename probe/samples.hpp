@@ -12,5 +12,7 @@ struct Samples {
 };
 
 Samples samples_of(std::vector<double> values);
+/// Of rates, the time of one: with the same spread. The median is above 0.
+Samples inverse(const Samples& rates);
 
 }  // namespace rigcast::probe

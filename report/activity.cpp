@@ -12,9 +12,9 @@ std::string_view name(Phase phase) {
 
 std::string_view name(ActivityKind kind) {
   static constexpr std::array<std::string_view, kActivityKindCount> kNames = {
-      "read file",       "stage",   "upload",  "tokenize", "embedding",     "attention",
-      "cache attention", "ffn",     "experts", "head",     "fetch weights", "fetch kv",
-      "store kv",        "handoff", "sample",  "host work"};
+      "read file",       "stage",   "upload",  "tokenize",  "embedding",     "attention",
+      "cache attention", "ffn",     "experts", "head",      "fetch weights", "fetch kv",
+      "store kv",        "handoff", "sample",  "host work", "swap in"};
   return kNames[std::size_t(kind)];
 }
 

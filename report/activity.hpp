@@ -26,8 +26,9 @@ enum class ActivityKind : std::uint8_t {
   kHandoff,       // hidden state between devices
   kSample,
   kHostWork,  // per-token work of the runtime
+  kSwapIn,    // swap device to RAM
 };
-inline constexpr int kActivityKindCount = 16;
+inline constexpr int kActivityKindCount = 17;
 
 std::string_view name(Phase phase);
 std::string_view name(ActivityKind kind);

@@ -15,6 +15,7 @@
 #include "core/scenario/placement.hpp"
 #include "core/scenario/scenario.hpp"
 #include "report/activity.hpp"
+#include "report/pressure/hours.hpp"
 #include "report/serving/serving_report.hpp"
 
 namespace rigcast {
@@ -77,6 +78,13 @@ enum class CliffAxis {
   kContext,   // memory no longer fits when the context limit is set beyond this
 };
 
+/// What a token in the middle of the answer brings back into RAM.
+struct TokenPaging {
+  std::string reclaim;  // of a forecast, what the system takes: "fits", "files", "swap" or "both"
+  Bytes disk, swap;     // from files; from the swap device
+  std::optional<Interval> disk_interval{}, swap_interval{};  // of a forecast
+};
+
 /// A fall of speed that is steeper than the trend before it: a step, or a decline over many tokens.
 struct Cliff {
   CliffAxis axis = CliffAxis::kPosition;
@@ -96,8 +104,8 @@ struct Advice {
   std::string flags;        // "--kv-type q8_0"
   double tokens_per_s = 0;  // over the same workload
   Seconds ttft;
-  double gain = 0;   // total request time before / after - 1
-  std::string note;  // "no cliff", "cliff moves to 37,900"
+  double gain = 0;                        // total request time before / after - 1
+  std::string note;                       // "no cliff", "cliff moves to 37,900"
   std::optional<double> loss_nats = 0.0;  // of quality, that the change adds; nullopt: not known
 };
 
@@ -125,6 +133,8 @@ struct Report {
   std::vector<MemoryPoint> timeline;
   TokenCount max_context = 0;  // that fits with this placement, at most the model's own
   std::vector<Cliff> cliffs;
+  std::optional<TokenPaging> paging;  // of scenarios that state [memory]
+  std::optional<Hours> hours;         // of those with a [[timeline]]
 
   Bottleneck prefill_bound, decode_bound;
   std::optional<Bottleneck> warm_bound, cold_bound;    // of the whole TTFT

@@ -197,6 +197,34 @@ void read_contexts(const Fields& f, Report& out) {
   });
 }
 
+HourPoint hour(const Fields& p) {
+  HourPoint out;
+  out.at = Seconds{p.number("at_s")};
+  out.sessions = p.count("sessions");
+  out.session_tokens = p.integer("session_tokens");
+  out.cache = bytes(p, "cache");
+  out.weights = bytes(p, "weights");
+  out.other = bytes(p, "other");
+  out.room = bytes(p, "room");
+  out.reclaim = p.text("reclaim");
+  out.tokens_per_s = p.number("tokens_per_s");
+  const Interval all = p.interval("interval").value_or(Interval{});
+  out.least_tokens_per_s = all.lo;
+  out.most_tokens_per_s = all.hi;
+  out.disk = bytes(p, "disk_bytes_per_step");
+  out.swap = bytes(p, "swap_bytes_per_step");
+  return out;
+}
+
+Hours hours(const Fields& h) {
+  Hours out;
+  if (h.has("first_page_s")) out.first_page = Seconds{h.number("first_page_s")};
+  out.tokens = h.number("tokens");
+  out.unpressed_tokens = h.number("unpressed_tokens");
+  h.each("points", [&](const Fields& p) { out.points.push_back(hour(p)); });
+  return out;
+}
+
 void read_memory(const Fields& f, Report& out) {
   out.memory.outside_ram = bytes(f, "outside_ram_bytes");
   f.each("memory", [&](const Fields& d) { out.memory.devices.push_back(device_memory(d)); });
@@ -204,6 +232,11 @@ void read_memory(const Fields& f, Report& out) {
     out.timeline.push_back({m.integer("tokens"), m.text("device"), bytes(m, "total")});
   });
   f.each("cliffs", [&](const Fields& c) { out.cliffs.push_back(cliff(c)); });
+  if (const Fields h = f.at("hours"); h.is_there()) out.hours = hours(h);
+  if (const Fields p = f.at("paging"); p.is_there())
+    out.paging = TokenPaging{p.has("reclaim") ? p.text("reclaim") : "",
+                             bytes(p, "disk_bytes_per_token"), bytes(p, "swap_bytes_per_token"),
+                             p.interval("disk_interval"), p.interval("swap_interval")};
 }
 
 void read_use(const Fields& f, Report& out) {

@@ -334,10 +334,40 @@ Json advice_json(const Advice& a) {
   };
 }
 
+Json hour_json(const HourPoint& p) {
+  return {{"at_s", p.at.value},
+          {"sessions", p.sessions},
+          {"session_tokens", p.session_tokens},
+          {"cache", whole_bytes(p.cache)},
+          {"weights", whole_bytes(p.weights)},
+          {"other", whole_bytes(p.other)},
+          {"room", whole_bytes(p.room)},
+          {"reclaim", p.reclaim},
+          {"tokens_per_s", number(p.tokens_per_s)},
+          {"interval", pair({p.least_tokens_per_s, p.most_tokens_per_s})},
+          {"disk_bytes_per_step", whole_bytes(p.disk)},
+          {"swap_bytes_per_step", whole_bytes(p.swap)}};
+}
+
+Json hours_json(const Hours& h) {
+  return {{"first_page_s", h.first_page ? Json(h.first_page->value) : Json()},
+          {"tokens", number(h.tokens)},
+          {"unpressed_tokens", number(h.unpressed_tokens)},
+          {"points", json_list(h.points, hour_json)}};
+}
+
+Json paging_json(const TokenPaging& p) {
+  return {{"reclaim", p.reclaim.empty() ? Json() : Json(p.reclaim)},
+          {"disk_bytes_per_token", whole_bytes(p.disk)},
+          {"swap_bytes_per_token", whole_bytes(p.swap)},
+          {"disk_interval", maybe(p.disk_interval, pair)},
+          {"swap_interval", maybe(p.swap_interval, pair)}};
+}
+
 }  // namespace
 
 std::string to_json(const Report& r) {
-  const Json json = {
+  Json json = {
       {"schema", "rigcast.report/1"},
       {"origin", r.origin == Origin::kMeasured ? "measured" : "predicted"},
       {"scenario", scenario_json(r)},
@@ -370,6 +400,8 @@ std::string to_json(const Report& r) {
       {"errors", r.errors},
       {"warnings", r.warnings},
   };
+  if (r.paging) json["paging"] = paging_json(*r.paging);
+  if (r.hours) json["hours"] = hours_json(*r.hours);
   // A file's name may hold bytes that are no UTF-8: better a mark in the text than no report.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

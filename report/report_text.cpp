@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/text/unit_text.hpp"
+#include "report/pressure/hours_text.hpp"
 #include "report/report_words.hpp"
 #include "report/serving/serving_text.hpp"
 #include "report/terminal/text_chart.hpp"
@@ -21,6 +22,7 @@ constexpr std::size_t kMemoryLabel = 8;   // at least
 constexpr std::size_t kMemoryCapacity = 10;
 constexpr std::size_t kFewestCells = 4;
 constexpr std::size_t kMaxCliffs = 3;
+constexpr std::size_t kMaxHours = 12;
 constexpr std::size_t kMaxAdvice = 3;
 constexpr std::size_t kChangeWidth = 22;
 constexpr std::size_t kFlagsWidth = 24;
@@ -45,6 +47,7 @@ class Screen : TextScreen {
       if (!r_.measured) chart();
       memory();
       cliffs();
+      pressure();
     } else {
       errors();
       memory();
@@ -288,6 +291,19 @@ class Screen : TextScreen {
         label.assign(label.size(), ' ');
       }
     }
+  }
+
+  // What a token brings back, and the hours of a timeline.
+  void pressure() {
+    if (const std::string text = paging_text(r_); !text.empty()) {
+      gap();
+      paragraph("  paging ", text);
+    }
+    if (!r_.hours) return;
+    gap();
+    if (const std::string text = pressure_text(*r_.hours); !text.empty())
+      paragraph("  hours  ", text);
+    for (const std::string& l : hours_lines(*r_.hours, width_, kMaxHours)) line(l);
   }
 
   // True if the request does not fit but a shorter context does.

@@ -253,6 +253,21 @@ std::string moved_text(const Report& r) {
   return out;
 }
 
+std::string paging_text(const Report& r) {
+  if (!r.paging || (r.paging->disk.value <= 0 && r.paging->swap.value <= 0)) return "";
+  const TokenPaging& p = *r.paging;
+  std::string out;
+  if (p.disk.value > 0) out = fmt::format("{} from the disk", text_gb(p.disk));
+  if (p.swap.value > 0) {
+    if (!out.empty()) out += " and ";
+    out += fmt::format("{} from swap", text_gb(p.swap));
+  }
+  if (p.swap_interval)
+    out += fmt::format(" ({} to {})", text_gb(Bytes{p.swap_interval->lo}),
+                       text_gb(Bytes{p.swap_interval->hi}));
+  return out + " for each token, again and again";
+}
+
 std::string inputs_text(const Report& r) {
   std::string out;
   for (const SourceKind kind : {SourceKind::kMeasured, SourceKind::kSpec, SourceKind::kFitted,

@@ -10,10 +10,10 @@ namespace rigcast {
 
 /// Names of parts without words that take the room of those that tell parts apart.
 std::string without_makers(std::string_view parts);
-std::string rig_name(const Rig& rig);                   // "RTX 3060 12GB + 2 x RTX 3090"
-std::string title_text(const Report& report);           // "Llama 3.1 8B Q6_K on RTX 3060, ..."
-std::string fit_text(const Report& report);             // "fits in VRAM up to 30,200 tokens"
-std::string shortage_text(const MemoryPlan& memory);    // "does not fit: short by 2 GiB on GPU 0"
+std::string rig_name(const Rig& rig);                 // "RTX 3060 12GB + 2 x RTX 3090"
+std::string title_text(const Report& report);         // "Llama 3.1 8B Q6_K on RTX 3060, ..."
+std::string fit_text(const Report& report);           // "fits in VRAM up to 30,200 tokens"
+std::string shortage_text(const MemoryPlan& memory);  // "does not fit: short by 2 GiB on GPU 0"
 /// "turns of 512 + 512 tokens that fill a context of 8,192, half-way: after 3,584", or the
 /// request's prompt, output and context.
 std::string workload_text(const Workload& workload);
@@ -32,6 +32,9 @@ std::string read_text(const MeasuredFigures& measured);
 std::string shared_text(const Report& report);
 /// Bytes of one request: "RAM 12.0 GB, VRAM 40.0 GB, 1.20 MB to the GPU, 0.60 MB to the host".
 std::string moved_text(const Report& report);
+/// What a token brings back into RAM: "1.20 GB of weights from the disk and 9.40 MB of KV from swap
+/// a token"; empty: nothing, or not told.
+std::string paging_text(const Report& report);
 std::string inputs_text(const Report& report);  // "9 spec, 1 assumed: PCI-E latency"
 /// Speed and what else changes; against the report only if that has a speed (`has_base`).
 std::string effect_text(const Advice& advice, bool has_base);

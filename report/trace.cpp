@@ -9,7 +9,8 @@ namespace rigcast {
 
 std::string track_of(ActivityKind kind, DeviceIndex device) {
   switch (kind) {
-    case ActivityKind::kReadFile: return "SSD";
+    case ActivityKind::kReadFile:
+    case ActivityKind::kSwapIn: return "SSD";
     case ActivityKind::kUpload:
     case ActivityKind::kFetchWeights:
     case ActivityKind::kFetchKv: return fmt::format("PCI-E to GPU {}", device);

@@ -173,8 +173,50 @@ def s7(r):
                ("--set", "kv.block_tokens=512")]
     columns = [r.speeds("s7-clinic", positions, *change) for change in changes]
     rows = [[f"{p:,}", *map(number, own)] for p, *own in zip(positions, *columns)]
+    beside = [("none", ()), *((f"{n}", (f"runtime.neighbours={n}",)) for n in (1, 2, 4)),
+              ("2, with isolated cores", ("runtime.neighbours=2", "runtime.isolated=true",
+                                          "runtime.threads=4")),
+              ("none, the GPU behind a far node", ("rig.gpu_on_far_node=true",
+                                                   "rig.remote_read=34 GB/s"))]
+    shared = []
+    for name, sets in beside:
+        flags = [word for s in sets for word in ("--set", s)]
+        shared.append([name, *(number(r.speeds("s7-clinic", [12000], *flags, *more)[0])
+                               for more in ((), ("--set", "kv.cold_type=f16")))])
     return {"s7_speeds": table(["tokens", "q4_0 cold", "F16 cold", "q4_0, read ahead",
-                                "q4_0, blocks of 512"], rows, LEFT)}
+                                "q4_0, blocks of 512"], rows, LEFT),
+            "s7_neighbours": table(["neighbours", "tok/s, q4_0 cold", "tok/s, F16 cold"], shared,
+                                   LEFT)}
+
+
+def s9(r):
+    """The hours of case study 3, and what changes them."""
+    def cells(example, name, *flags):
+        hours = r.report(example, "--no-advice", *flags)["hours"]
+        last, first = hours["points"][-1], hours["first_page_s"]
+        low, high = last["interval"]
+        speed = number(last["tokens_per_s"]) if last["tokens_per_s"] else "none"
+        interval = f" ({number(low)} to {number(high)})" if high > 1.001 * low else ""
+        return [name, "never" if first is None else f"{first / 3600:.1f} h", speed + interval,
+                number(last["disk_bytes_per_step"] / 1e9), number(last["swap_bytes_per_step"] / 1e6),
+                f"{100 * hours['tokens'] / hours['unpressed_tokens']:.0f} %"]
+
+    def change(name, *sets):
+        return cells("s9-pressure", name, *(word for s in sets for word in ("--set", s)))
+    rows = [cells("s9-as-written", "as written"),
+            change("16 GiB of others, swappiness 60"),
+            change("swappiness 10", "memory.swappiness=10"),
+            change("swappiness 0", "memory.swappiness=0"),
+            change("no swap", "memory.swap=0 B"),
+            change("KV locked", "memory.lock=kv"),
+            change("weights locked", "memory.lock=weights"),
+            change("swap on zram", "memory.swap_on=zram"),
+            change("KV in Q8_0", "kv.type_k=q8_0", "kv.type_v=q8_0"),
+            change("10 sessions at once", "memory.max_sessions=10"),
+            change("96 GB of RAM", "rig.ram_capacity=96 GiB")]
+    return {"s9_hours": table(["", "first page leaves", "tok/s of a session after 6 h",
+                               "GB from the disk a step", "MB from swap a step",
+                               "tokens of 6 h, of those with memory enough"], rows, LEFT)}
 
 
 def s10(r):
@@ -298,7 +340,7 @@ def s12(r):
 def main():
     options = arguments(__doc__)
     rigcast, parts = Rigcast(options.build / "rigcast"), {}
-    for section in (s1, s2, s3, s4, s5, s6, s7, s8, s10, s11, s12):
+    for section in (s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12):
         parts |= section(rigcast)
     write({ROOT / "docs" / "scenarios.md": filled("scenarios.md", parts)}, options.check,
           "scripts/scenarios_doc.py")

@@ -7,6 +7,7 @@
 #include "core/model/quantized_model.hpp"
 #include "core/runtime/format_group.hpp"
 #include "core/text/unit_text.hpp"
+#include "report/pressure/hours_text.hpp"
 #include "sim/simulate.hpp"
 
 namespace rigcast::sim {
@@ -30,6 +31,7 @@ class Collector {
     policies();
     runtime();
     parts();
+    if (under_pressure()) pressure();
     return std::move(out_);
   }
 
@@ -133,6 +135,39 @@ class Collector {
           {{"runtime.threads", fmt::format("{}", s_.rig.cpu.cores)}});
   }
 
+  bool under_pressure() const {
+    const auto& p = report_.paging;
+    return (p && p->disk + p->swap > Bytes{0}) || (report_.hours && report_.hours->first_page);
+  }
+
+  // What the person who runs the machine may change where RAM does not suffice.
+  void pressure() {
+    const MemorySettings& m = *s_.memory;
+    const auto set = [&](std::string change, const char* key, const std::string& value) {
+      add(std::move(change), fmt::format("--set {}={}", key, value), {{key, value}});
+    };
+    if (m.lock == MemoryLock::kNone && s_.runtime.rules == RuntimeRules::kRigcast)
+      set("lock the KV cache", "memory.lock", quoted("kv"));
+    if (m.swap.value > 0) {
+      set("no swap", "memory.swap", quoted("0 B"));
+      for (const int swappiness : {10, 0})
+        if (m.swappiness > swappiness)
+          set(fmt::format("swappiness {}", swappiness), "memory.swappiness",
+              fmt::format("{}", swappiness));
+      if (m.swap_on != SwapDevice::kZram) set("swap on zram", "memory.swap_on", quoted("zram"));
+    }
+    if (s_.settings.mmap) add("weights not mapped", "--mmap off", {{"runtime.mmap", "false"}});
+    if (m.limit && 2.0 * *m.limit <= s_.rig.ram.capacity.value)
+      set("twice the limit", "memory.limit", quoted(text_gib(2.0 * *m.limit)));
+    int most = 0;
+    for (const TimelineEntry& e : m.timeline)
+      most = std::max(most, std::min(e.sessions, m.max_sessions));
+    for (const int part : {2, 4})
+      if (most >= 2 * part)
+        set(fmt::format("{} sessions at once", most * (part - 1) / part), "memory.max_sessions",
+            fmt::format("{}", most * (part - 1) / part));
+  }
+
   void part(std::string_view what, std::string_view flag, std::string_view key,
             std::string_view value) {
     add(fmt::format("{} {}", what, value), fmt::format("{} {}", flag, value),
@@ -169,7 +204,16 @@ Seconds first_token(const Report& r) {
   return (r.scenario->workload.start == Start::kCold ? r.ttft() : r.resident)->total();
 }
 
+// Where the hours of a timeline stand.
+std::string effect_on_hours(const Hours& before, const Hours& after) {
+  if (!before.first_page) return "";
+  if (!after.first_page) return "memory suffices";
+  if (*after.first_page <= *before.first_page) return "";
+  return fmt::format("memory is full from {}", hours_text(*after.first_page));
+}
+
 std::string effect(const Report& before, const Report& after) {
+  if (before.hours && after.hours) return effect_on_hours(*before.hours, *after.hours);
   const auto resident = [](const Report& r) {
     return r.memory.resident_tokens.value_or(r.max_context);
   };
@@ -185,6 +229,18 @@ std::string effect(const Report& before, const Report& after) {
   return "";
 }
 
+// Of a timeline: the time for each token of all sessions where they are slowest.
+Seconds slowest_token(const Hours& hours) {
+  constexpr Seconds kEnded{1e9};
+  Seconds slowest;
+  for (const HourPoint& p : hours.points) {
+    if (p.sessions <= 0) continue;
+    const Seconds one = p.tokens_per_s > 0 ? Seconds{1 / (p.sessions * p.tokens_per_s)} : kEnded;
+    slowest = std::max(slowest, one);
+  }
+  return slowest;
+}
+
 }  // namespace
 
 std::vector<Alternative> alternatives(const Scenario& scenario, const Report& report) {
@@ -192,6 +248,7 @@ std::vector<Alternative> alternatives(const Scenario& scenario, const Report& re
 }
 
 Seconds request_time(const Report& r) {
+  if (r.hours) return slowest_token(*r.hours) * double(r.scenario->workload.output_tokens);
   return first_token(r) + r.tpot.mean * double(r.scenario->workload.output_tokens - 1);
 }
 

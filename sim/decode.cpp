@@ -23,6 +23,7 @@ bool leaves_in_blocks(const StepContext& s) {
 
 DecodeModel::DecodeModel(const Scenario& scenario, const Placement& placement, Fidelity fidelity)
     : s_(scenario),
+      memory_context_(scenario),
       batches_(scenario, scenario.workload),
       p_(placement),
       fidelity_(fidelity),
@@ -38,7 +39,12 @@ DecodeModel::DecodeModel(const Scenario& scenario, const Placement& placement, F
 }
 
 Step DecodeModel::step(TokenCount cached) const {
+  if (s_.memory) return decode_step(s_, p_, memory_at(cached), batches_.token(cached), grouping_);
   return decode_step(s_, p_, memory_, batches_.token(cached), grouping_);
+}
+
+MemoryPlan DecodeModel::memory_at(TokenCount cached) const {
+  return plan_memory(memory_context_, p_, cached);
 }
 
 ResourceUse DecodeModel::use(TokenCount cached) const { return resource_use(s_, step(cached)); }

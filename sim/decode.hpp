@@ -21,6 +21,8 @@ class DecodeModel {
   /// Time of the token that is decoded when the cache holds `cached` tokens, itself included, in
   /// the steady state around it. Each position is simulated once.
   Seconds period(TokenCount cached);
+  /// What that token brings back into RAM.
+  Paging paging(TokenCount cached) const { return step(cached).page_in; }
   /// Busy seconds and bytes by resource of that token.
   ResourceUse use(TokenCount cached) const;
 
@@ -39,6 +41,8 @@ class DecodeModel {
 
  private:
   Step step(TokenCount cached) const;
+  /// Under pressure, what RAM holds depends on how long the cache is.
+  MemoryPlan memory_at(TokenCount cached) const;
   std::vector<double> run_window(TokenCount first, TokenCount last);
   TokenCount snapped(TokenCount cached) const;
   std::vector<TokenCount> breaks(TokenCount first, TokenCount last) const;
@@ -46,6 +50,7 @@ class DecodeModel {
   void bisect(TokenCount a, TokenCount b, double whole);
 
   const StepContext s_;
+  const MemoryContext memory_context_;
   const RequestBatches batches_;
   const Placement& p_;
   const Fidelity fidelity_;

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "perfmodel/context/companions.hpp"
-#include "perfmodel/cost/page_in.hpp"
-#include "perfmodel/host_copies.hpp"
+#include "perfmodel/context/host_copies.hpp"
+#include "perfmodel/pressure/paging_time.hpp"
 #include "perfmodel/runtimes/runtime_models.hpp"
 #include "sim/machine/graph.hpp"
 

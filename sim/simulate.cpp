@@ -17,10 +17,12 @@
 #include "perfmodel/inputs.hpp"
 #include "perfmodel/max_context.hpp"
 #include "perfmodel/memory.hpp"
+#include "perfmodel/pressure/paging_time.hpp"
 #include "perfmodel/request_batches.hpp"
 #include "perfmodel/resolve_placement.hpp"
 #include "perfmodel/resource_use.hpp"
 #include "sim/cliffs.hpp"
+#include "sim/hours.hpp"
 #include "sim/load.hpp"
 #include "sim/prefill.hpp"
 
@@ -82,6 +84,8 @@ class Simulation {
     decoded(decode);
     positions(decode);
     memory_over_time();
+    if (s_.memory && !s_.memory->timeline.empty())
+      report_.hours = simulate_hours(s_, report_.placement);
     if (options_.cliffs) cliffs(decode);
     intervals();
     if (options_.trace) trace();
@@ -216,6 +220,7 @@ class Simulation {
     report_.decode_tokens_per_s = tokens_per_second(times);
 
     const TokenCount middle = (first + std::max(first, last)) / 2;
+    if (s_.memory) paging(decode.paging(middle));
     const ResourceUse use = decode.use(middle);
     const double period = decode.period(middle).value;
     report_.decode_bound = bottleneck(use, period);
@@ -223,6 +228,15 @@ class Simulation {
       report_.utilisation[r] = period > 0 ? std::min(1.0, use.seconds[r] / period) : 0.0;
       report_.traffic_bytes[r] = prefill_.use.bytes[r] + use.bytes[r] * double(gaps.size());
     }
+  }
+
+  void paging(const Paging& p) {
+    TokenPaging out{std::string(name(p.reclaim)), p.files, p.swapped, {}, {}};
+    if (p.files_least < p.files) out.disk_interval = Interval{p.files_least.value, p.files.value};
+    if (p.swapped_most.value > 0)
+      out.swap_interval = Interval{p.swapped_least.value, p.swapped_most.value};
+    report_.paging = out;
+    paging_ = p;
   }
 
   void positions(DecodeModel& decode) {
@@ -284,6 +298,7 @@ class Simulation {
     report_.tokens_per_s_interval =
         around_forecast(report_.decode_tokens_per_s, SpeedMetric::kDecode);
     report_.tokens_per_s_interval->lo *= share_of_stand_ins(s_.tensors);
+    widen_by_swap(*report_.tokens_per_s_interval);
     report_.prefill_interval = around_forecast(report_.prefill_tokens_per_s, SpeedMetric::kPrefill);
     const TtftBreakdown& b = *report_.ttft();
     const double compute = (b.total() - b.load).value;
@@ -293,6 +308,17 @@ class Simulation {
     const Interval load = around(b.load.value, s_.runtime.uncertainty.load.value);
     report_.ttft_interval = Interval{rest.lo + load.lo, rest.hi + load.hi};
     tell_unmeasured();
+  }
+
+  // The least and the most that a token may take from swap, beside all else of its time.
+  void widen_by_swap(Interval& speed) const {
+    if (paging_.swapped_most.value <= 0) return;
+    const double now = 1 / report_.decode_tokens_per_s;
+    const auto with = [&](Bytes swapped) {
+      return now + (swap_in_time(s_, swapped) - swap_in_time(s_, paging_.swapped)).value;
+    };
+    speed.lo *= now / with(paging_.swapped_most);
+    speed.hi *= now / std::max(with(paging_.swapped_least), 1e-9);
   }
 
   void trace() {
@@ -330,6 +356,7 @@ class Simulation {
   const SimulateOptions& options_;
   Report report_;
   PrefillForecast prefill_;
+  Paging paging_;  // of a token in the middle of the answer
 };
 
 }  // namespace

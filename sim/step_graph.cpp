@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "perfmodel/cost/page_in.hpp"
 #include "perfmodel/overlap.hpp"
+#include "perfmodel/pressure/paging_time.hpp"
 
 namespace rigcast::sim {
 namespace {
@@ -72,11 +72,7 @@ NodeId StepGraph::append(const Step& step, Phase phase, TokenCount token) {
     at = chain(at, graph_.work(Worker::kDelay, 0, step.host_work));
     label(at, at, ActivityKind::kHostWork, host, 0);
   }
-  if (step.page_in.value > 0) {
-    const double slower = s_.rig.ssd.sequential_read.value / file_read_rate(s_);
-    at = chain(at, graph_.flow(Route::kSsdToRam, 0, step.page_in * slower));
-    label(at, at, ActivityKind::kReadFile, host, step.page_in.value);
-  }
+  at = page_in(step.page_in, at);
   for (const StepOp& op : step.ops) {
     const bool joins = can_merge(op);
     const bool full =
@@ -96,6 +92,23 @@ NodeId StepGraph::append(const Step& step, Phase phase, TokenCount token) {
   }
   if (beside != kNoNode) at = join(at, beside);
   last_ = at;
+  return at;
+}
+
+// What is read again is read before it is used.
+NodeId StepGraph::page_in(const Paging& paging, NodeId at) {
+  const StepOp host;
+  if (paging.files.value > 0) {
+    const double slower = s_.rig.ssd.sequential_read.value / file_read_rate(s_);
+    at = chain(at, graph_.flow(Route::kSsdToRam, 0, paging.files * slower));
+    label(at, at, ActivityKind::kReadFile, host, paging.files.value);
+  }
+  if (paging.swapped.value <= 0) return at;
+  const Seconds time = swap_in_time(s_, paging.swapped);
+  at = chain(at, s_.memory->swap_on == SwapDevice::kZram
+                     ? graph_.work(Worker::kDelay, 0, time)
+                     : graph_.flow(Route::kSsdToRam, 0, s_.rig.ssd.sequential_read.value * time));
+  label(at, at, ActivityKind::kSwapIn, host, paging.swapped.value);
   return at;
 }
 

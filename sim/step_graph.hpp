@@ -56,6 +56,7 @@ class StepGraph {
   bool can_merge(const StepOp& op) const;
   void extend(const StepOp& op);
   NodeId finish_run(NodeId entry);
+  NodeId page_in(const Paging& paging, NodeId at);
   NodeId operation(const StepOp& op, NodeId entry);
   NodeId gpu_part(const StepOp& op, NodeId entry);
   NodeId cpu_part(const OpCost& cost, NodeId entry);

@@ -20,7 +20,7 @@ namespace rigcast::sim {
 namespace {
 
 constexpr int kLookMs = 200;  // for a request to stop, while no piece ends
-constexpr int kFailed = 3;  // exit code of a worker whose text says why
+constexpr int kFailed = 3;    // exit code of a worker whose text says why
 
 class Worker {
  public:

@@ -238,6 +238,19 @@ void add_percentiles(Rows& rows, const char* metric, const Percentiles& p, const
   if (p.p99 && m.p99) add("p99", *p.p99, *m.p99);
 }
 
+// A megabyte a token is what the kernel reads of other files meanwhile: neither side is said to
+// have read less.
+void add_paging(Rows& rows, const TokenPaging& p, const TokenPaging& m) {
+  constexpr double kMin = 1 << 20;
+  const auto add = [&](const char* metric, Bytes predicted, Bytes measured,
+                       std::optional<Interval> interval) {
+    if (predicted.value <= kMin && measured.value <= kMin) return;
+    rows.add(metric, std::max(kMin, predicted.value), std::max(kMin, measured.value), interval);
+  };
+  add("paging.disk_bytes_per_token", p.disk, m.disk, p.disk_interval);
+  add("paging.swap_bytes_per_token", p.swap, m.swap, p.swap_interval);
+}
+
 // Of a load that is forecast to be overloaded, waits grow as long as it goes on.
 void add_serving(Rows& rows, const ServingFigures& p, const ServingFigures& m) {
   if (p.state != ServingState::kOverloaded) {
@@ -271,6 +284,7 @@ std::vector<ValidationRow> compare_reports(const std::string& id, const Report& 
   if (const auto cliff = cliff_within(predicted); cliff && !measured.cliffs.empty())
     rows.add_cliff(*cliff, measured.cliffs.front().at_tokens, *predicted.scenario);
   add_memory(rows, predicted, measured);
+  if (predicted.paging && measured.paging) add_paging(rows, *predicted.paging, *measured.paging);
   for (const Resource route : {Resource::kRam, Resource::kVram, Resource::kH2d, Resource::kD2h})
     rows.add(fmt::format("traffic_bytes.{}", json_key(route)),
              predicted.traffic_bytes[std::size_t(route)],

@@ -144,6 +144,17 @@ interface Serving extends ServingFigures {
   interval: { fastest: ServingFigures | null; slowest: ServingFigures | null };
 }
 
+interface HourPoint {
+  at_s: number;
+  sessions: number;
+  session_tokens: number;
+  reclaim: string;
+  tokens_per_s: number;
+  interval: Pair;
+  disk_bytes_per_step: number;
+  swap_bytes_per_step: number;
+}
+
 interface Report {
   schema: string;
   origin: "predicted" | "measured";
@@ -156,6 +167,7 @@ interface Report {
   decode: { tokens_per_s: number | null; by_position: Position[] };
   memory: DeviceMemory[];
   cliffs: Cliff[];
+  hours?: { first_page_s: number | null; points: HourPoint[] };
   bottleneck: { prefill: Bound | null; decode: Bound | null };
   utilisation: Record<string, number | null>;
   interval: {

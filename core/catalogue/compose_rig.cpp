@@ -256,6 +256,20 @@ void override_nodes(const TomlTable& t, CpuPart& cpu) {
              "add remote_read = \"34 GB/s\", as rigcast probe measures it, or leave this out");
 }
 
+// A GPU in a slot of another memory node than the one that its program's memory is in: copies cross
+// the link of the nodes.
+void limit_far_links(const TomlTable& t, Rig& rig) {
+  if (!t.flag("gpu_on_far_node", false)) return;
+  if (!rig.cpu.remote_read) {
+    t.refuse("gpu_on_far_node", "how fast the nodes read each other's memory is not known",
+             "add remote_read = \"34 GB/s\", as rigcast probe measures it");
+    return;
+  }
+  for (HostLink& link : rig.links)
+    for (auto* rate : {&link.h2d, &link.d2h, &link.pageable})
+      rate->value = std::min(rate->value, rig.cpu.remote_read->value);
+}
+
 // Overrides figures of the CPU with those of the rig file; a part of the catalogue supplies the
 // rest.
 void override_cpu(const TomlTable& t, CpuPart& cpu) {
@@ -319,7 +333,11 @@ void override_figures(const TomlTable& t, Rig& rig) {
   if (const auto found = rate("ssd_mapped_read")) rig.ssd.mapped_read = *found;
   if (const auto found = rate("ssd_cached_read")) rig.ssd.cached_read = *found;
   if (const auto found = rate("ssd_cached_map")) rig.ssd.cached_map = *found;
+  if (const auto found = size("ssd_readahead", Bytes{0})) rig.ssd.readahead = *found;
+  if (const auto found = t.find_figure<Seconds>("ssd_page_read", Seconds{1e-7}, Seconds{1}))
+    rig.ssd.page_read = *found;
   override_cpu(t, rig.cpu);
+  limit_far_links(t, rig);
 }
 
 // GPUs whose owner limits their power, as `nvidia-smi -pl` does.

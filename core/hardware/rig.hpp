@@ -122,6 +122,8 @@ struct SsdPart : PartInfo {
   std::optional<Sourced<BytesPerSecond>> mapped_read;  // pages of a mapping, past the cache
   std::optional<Sourced<BytesPerSecond>> cached_read;  // a file's pages that memory holds
   std::optional<Sourced<BytesPerSecond>> cached_map;   // of such pages into a mapping
+  std::optional<Sourced<Bytes>> readahead;             // of the system, for files on this disk
+  std::optional<Sourced<Seconds>> page_read;           // of one page, with nothing else in flight
 };
 
 /// Rates of a copy between the host and one GPU.

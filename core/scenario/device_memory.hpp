@@ -44,6 +44,9 @@ struct MemoryPlan {
   /// Weights of the host that RAM cannot hold, and which are read from the mapped file again: the
   /// host's `weights` are those that it holds.
   Bytes outside_ram;
+  /// Of the host's cache, what RAM cannot hold beside it and swap has room for: the host's `kv` is
+  /// what it holds.
+  Bytes swapped{};
   /// Of the host's `kv`: the second tier of a server's cache.
   Bytes ram_cache{};
 

@@ -11,6 +11,7 @@
 #include "core/catalogue/compose_rig.hpp"
 #include "core/catalogue/find_model.hpp"
 #include "core/model/quantized_model.hpp"
+#include "core/pressure/memory_settings.hpp"
 #include "core/scenario/layer_sharing.hpp"
 #include "core/scenario/server_rules.hpp"
 #include "core/text/build_month.hpp"
@@ -301,48 +302,6 @@ void read_kv(const TomlTable& t, Scenario& s) {
   t.finish();
 }
 
-bool drives(Backend backend, const GpuPart& gpu, OperatingSystem os) {
-  const bool apple = gpu.vendor == "apple";
-  switch (backend) {
-    case Backend::kCpu: return false;
-    case Backend::kCuda: return gpu.vendor == "nvidia";
-    case Backend::kRocm: return gpu.vendor == "amd";
-    case Backend::kVulkan: return !apple;
-    case Backend::kMetal: return apple || os == OperatingSystem::kMacos;
-    case Backend::kSycl: return !apple;
-  }
-  return false;
-}
-
-Backend default_backend(const GpuPart& gpu, OperatingSystem os) {
-  if (gpu.vendor == "apple" || os == OperatingSystem::kMacos) return Backend::kMetal;
-  if (gpu.vendor == "nvidia") return Backend::kCuda;
-  if (gpu.vendor == "amd" && os == OperatingSystem::kLinux) return Backend::kRocm;
-  return Backend::kVulkan;
-}
-
-Backend read_backend(const TomlTable& t, const Rig& rig) {
-  const auto wanted = t.choice<std::optional<Backend>>("backend", std::nullopt,
-                                                       {{"auto", std::nullopt},
-                                                        {"cuda", Backend::kCuda},
-                                                        {"rocm", Backend::kRocm},
-                                                        {"vulkan", Backend::kVulkan},
-                                                        {"metal", Backend::kMetal},
-                                                        {"sycl", Backend::kSycl}});
-  if (rig.gpus.empty()) return Backend::kCpu;
-  const auto refused_by = [&](Backend backend) {
-    return std::ranges::find_if(rig.gpus,
-                                [&](const GpuPart& gpu) { return !drives(backend, gpu, rig.os); });
-  };
-  const Backend usual = default_backend(rig.gpus.front(), rig.os);
-  // Cards of several vendors have one backend in common.
-  if (!wanted) return refused_by(usual) == rig.gpus.end() ? usual : Backend::kVulkan;
-  if (const auto gpu = refused_by(*wanted); gpu != rig.gpus.end())
-    t.refuse("backend", fmt::format("{} does not drive {}", name(*wanted), gpu->name),
-             fmt::format("\"auto\" is {} here", name(default_backend(*gpu, rig.os))));
-  return *wanted;
-}
-
 // The runtime's own margin is for what nobody has measured.
 Bytes default_headroom(const Scenario& s) {
   const bool measured = s.rig.vram_reserved.kind == SourceKind::kMeasured &&
@@ -384,6 +343,34 @@ void read_threads(const TomlTable& t, Scenario& s) {
   s.settings.threads = most;
 }
 
+// Other programs that read RAM. Those on cores of their own take bandwidth alone.
+void read_neighbours(const TomlTable& t, Scenario& s) {
+  RuntimeSettings& own = s.settings;
+  const int cores = std::max({1, s.rig.cpu.threads, s.rig.cpu.cores});
+  own.neighbours = int(t.integer_or("neighbours", 0, 0, 100'000));
+  own.isolated = t.flag("isolated", false);
+  if (own.isolated && own.neighbours + own.threads > cores)
+    t.refuse(
+        "isolated",
+        fmt::format("{} threads and {} of others have no cores of their own on a CPU that runs "
+                    "{}",
+                    own.threads, own.neighbours, cores),
+        fmt::format("--threads {}", std::max(1, cores - own.neighbours)));
+}
+
+// A copy is one reader more beside them: it gets what they leave, or as much as each of them.
+void share_ram_with_neighbours(Scenario& s) {
+  const double all = s.settings.neighbours;
+  if (all <= 0 || s.rig.unified()) return;
+  const BytesPerSecond ram = s.rig.ram.bandwidth.value * s.runtime.cpu.read.value;
+  const BytesPerSecond one =
+      (s.rig.cpu.core_read ? *s.rig.cpu.core_read : s.runtime.cpu.read_per_thread).value;
+  const BytesPerSecond left = std::max(ram - one * all, ram / (all + 1));
+  for (HostLink& link : s.rig.links)
+    for (auto* rate : {&link.h2d, &link.d2h, &link.pageable})
+      rate->value = std::min(rate->value, left);
+}
+
 void read_settings(const TomlTable& t, Scenario& s) {
   t.text_or("name", "");
   s.settings.backend = read_backend(t, s.rig);
@@ -408,6 +395,8 @@ void read_settings(const TomlTable& t, Scenario& s) {
                             .value_or(Sourced<Bytes>{default_headroom(s), {}, {}})
                             .value;
   read_threads(t, s);
+  read_neighbours(t, s);
+  share_ram_with_neighbours(s);
   s.settings.batch = int(t.integer_or("batch", 2048, 1, 1 << 20));
   s.settings.ubatch = int(t.integer_or("ubatch", std::min(512, s.settings.batch), 1, 1 << 20));
   s.settings.ubatch = std::min(s.settings.ubatch, s.settings.batch);
@@ -574,6 +563,11 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
                     .flash_attention = s.settings.flash_attention});
   s.load = read_load(root, s.workload.prompt_tokens, s.workload.output_tokens, catalogue);
   note_lengths_of_trace(root, s);
+  s.memory = read_memory_settings(root, s.rig, s.workload.last_position());
+  if (s.memory && s.memory->locks_kv() && s.runtime.rules != RuntimeRules::kRigcast)
+    root.table("memory").refuse(
+        "lock", fmt::format("{} locks no KV cache", s.runtime.name),
+        "llama.cpp's -lm mlock is lock = \"weights\"; without swap, the cache stays, too");
   if (s.scheduler && (s.load || s.runtime.rules != RuntimeRules::kRigcast)) {
     RuntimeSettings& own = s.settings;
     const StepSettings steps =

@@ -14,6 +14,7 @@
 #include "core/model/model_spec.hpp"
 #include "core/model/quant_mix.hpp"
 #include "core/model/tensor_table.hpp"
+#include "core/pressure/memory_settings.hpp"
 #include "core/runtime/runtime_profile.hpp"
 #include "core/scenario/load.hpp"
 #include "core/scenario/numa_policy.hpp"
@@ -68,6 +69,8 @@ struct RuntimeSettings {
   std::optional<double> build_year{};   // 2024.5: July 2024; nullopt: the profile's own era
   bool mmap = true;                     // host weights are the file's pages; else pinned buffers
   NumaPolicy numa = NumaPolicy::kNone;  // which memory nodes hold and read the weights
+  int neighbours = 0;                   // threads of other programs that read RAM all the time
+  bool isolated = false;                // from them: cores of its own (isolcpus, taskset, cpuset)
   bool cpu_blas = false;                // the CPU's large batches: FP32 products of a BLAS
   bool matrix_units = true;             // false: the driver has none, or they are switched off
   bool op_offload = true;               // large batches of host layers may be computed on the GPU
@@ -132,6 +135,7 @@ struct Scenario {
   Workload workload;
   std::optional<SchedulerPolicy> scheduler;         // of the runtime's server, if it has one
   std::optional<Load> load;                         // nullopt: one request, the workload's
+  std::optional<MemorySettings> memory;             // nullopt: no [memory]: RAM alone, no swap
   std::optional<std::filesystem::path> model_file;  // that the model was read from
   std::optional<Projector> projector;
   std::optional<DraftModel> draft;

@@ -26,7 +26,8 @@ constexpr Unit kComputeUnits[] = {
     {"MFLOP/s", 1e6}, {"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15},
     {"MOP/s", 1e6},   {"GOP/s", 1e9},   {"TOP/s", 1e12},   {"POP/s", 1e15},
 };
-constexpr Unit kTimeUnits[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}};
+constexpr Unit kTimeUnits[] = {{"s", 1},     {"ms", 1e-3}, {"us", 1e-6},
+                               {"ns", 1e-9}, {"min", 60},  {"h", 3600}};
 constexpr Unit kFrequencyUnits[] = {
     {"Hz", 1}, {"MHz", 1e6}, {"GHz", 1e9}, {"MT/s", 1e6}, {"GT/s", 1e9}};
 constexpr Unit kPowerUnits[] = {{"W", 1}, {"kW", 1e3}};

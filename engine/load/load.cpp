@@ -153,6 +153,18 @@ Result<Model> load_with_pages(const GgufFile& file, const StopFlag& stop) {
   return binding.get();
 }
 
+Result<Model> load_mapped(const GgufFile& file, bool in_order) {
+  const std::vector<Piece> pieces = pieces_of(file);
+  auto model = load_model(file);
+  // Its vectors lie all over the file: with the large pages around them, much of it was read. Pages
+  // that were used before they are used in order would be taken for ones in frequent use.
+  for (const Piece& piece : pieces) {
+    ::madvise(piece.begin, piece.bytes, MADV_DONTNEED);
+    if (in_order) ::madvise(piece.begin, piece.bytes, MADV_SEQUENTIAL);
+  }
+  return model;
+}
+
 void prefetch_vectors(const GgufFile& file) {
   const auto page = std::uintptr_t(::sysconf(_SC_PAGESIZE));
   for (const TensorInfo& tensor : file.tensors()) {

@@ -16,6 +16,12 @@ namespace rigcast::engine {
 /// read, and Interrupted.
 Result<Model> load_with_pages(const GgufFile& file, const StopFlag& stop = {});
 
+/// The same without its pages: whoever uses them first reads them. For models that memory cannot
+/// hold, whose pages would leave before they are used. `in_order`: the system is told so, and lets
+/// pages go in the order in which they came, whether they were used or not. Errors: those of
+/// load_model().
+Result<Model> load_mapped(const GgufFile& file, bool in_order);
+
 /// Starts to read all vectors of the file, which load_model() will need. They lie between matrices:
 /// touched one after the other, each would be waited for, with megabytes around it that a GPU's
 /// upload reads again. Where the system ignores such advice, nothing happens.

@@ -15,7 +15,14 @@
 
 namespace rigcast::engine {
 
-/// The CPU's executor uses kv_types, kv_block, ubatch, ram_limit, threads and stop.
+enum class MappedPages {
+  kTouched,  // in memory before the first token
+  kLazy,     // read where they are used first
+  kInOrder,  // the same, and leave in the order in which they came
+};
+
+/// The CPU's executor uses kv_types, kv_block, kv_memory, pages, ubatch, ram_limit, threads and
+/// stop.
 struct ExecutorOptions {
   KvTypes kv_types{};  // F16, Q8_0, Q4_0
   TokenCount kv_block = 128;
@@ -35,7 +42,8 @@ struct ExecutorOptions {
   std::optional<Placement> placement{};  // absent: all on the GPU
   int threads = 1;                       // host threads, for the host's parts
   PrefillOffloadPolicy prefill_offload = PrefillOffloadPolicy::kFaster;
-  Allocator kv_memory{};  // of the host's caches; absent: large pages
+  Allocator kv_memory{};                      // of the host's caches; absent: large pages
+  MappedPages pages = MappedPages::kTouched;  // of a file, where the CPU computes with them
   StopFlag stop{};  // asked between layers and by the host's threads; ends a call with Interrupted
   // Called by every host thread before each host operation; an exception ends the step.
   std::function<void(int thread)> before_host_op{};

@@ -158,6 +158,22 @@ std::vector<TokenCount> reported_positions(const Workload& workload) {
   return out;
 }
 
+namespace {
+
+TokenPaging median_paging(const std::vector<TokenPaging>& runs) {
+  std::vector<double> disk, swap;
+  for (const TokenPaging& p : runs) {
+    disk.push_back(p.disk.value);
+    swap.push_back(p.swap.value);
+  }
+  TokenPaging out;
+  out.disk = {median_or_zero(disk)};
+  out.swap = {median_or_zero(swap)};
+  return out;
+}
+
+}  // namespace
+
 Report measured_report(std::shared_ptr<const Scenario> scenario, const Placement& placement,
                        const MeasuredRuns& runs) {
   Report report;
@@ -200,6 +216,7 @@ Report measured_report(std::shared_ptr<const Scenario> scenario, const Placement
   for (const DeviceMemory& d : report.memory.devices)
     report.timeline.push_back({report.scenario->workload.last_position(), d.device, d.total()});
   report.max_context = report.scenario->workload.context;
+  if (!runs.paging.empty()) report.paging = median_paging(runs.paging);
   return report;
 }
 

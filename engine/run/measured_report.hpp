@@ -22,6 +22,7 @@ struct MeasuredRuns {
   Seconds tokenize;                // of the prompt
   std::vector<DeviceMemory> gpus;  // that were used
   DeviceMemory host;
+  std::vector<TokenPaging> paging;  // of each resident run; empty: not counted
   // Rates of a plain read of memory; 0: not measured, or not read from.
   BytesPerSecond dram_ceiling, vram_ceiling;
 };

@@ -22,7 +22,8 @@ struct StepContext {
         kv(s.kv),
         settings(s.settings),
         projector(s.projector ? &*s.projector : nullptr),
-        draft(s.draft ? &*s.draft : nullptr) {}
+        draft(s.draft ? &*s.draft : nullptr),
+        memory(s.memory ? &*s.memory : nullptr) {}
   /// The draft model beside the model, on the same machine.
   StepContext(const StepContext& s, const DraftModel& d)
       : rig(s.rig),
@@ -31,7 +32,8 @@ struct StepContext {
         runtime(s.runtime),
         placement(d.placement),
         kv(d.kv),
-        settings(s.settings) {}
+        settings(s.settings),
+        memory(s.memory) {}
 
   /// The correction of this runtime's speed on the rig, from the rig's own runs; nullptr: none.
   const Correction* correction() const { return rig.correction(runtime.id); }
@@ -43,8 +45,9 @@ struct StepContext {
   const PlacementSettings& placement;
   const KvSettings& kv;
   const RuntimeSettings& settings;
-  const Projector* projector = nullptr;  // nullptr: none
-  const DraftModel* draft = nullptr;     // nullptr: none
+  const Projector* projector = nullptr;    // nullptr: none
+  const DraftModel* draft = nullptr;       // nullptr: none
+  const MemorySettings* memory = nullptr;  // nullptr: the scenario states none
 };
 
 /// The inputs of a memory plan other than its batch: those of a step, and what is allocated for

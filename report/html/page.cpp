@@ -22,9 +22,9 @@ struct View {
 };
 
 Names report_panels() {
-  return {"charts/curve.js",   "charts/lanes.js", "panels/memory.js",
-          "panels/time.js",    "panels/speed.js", "panels/evidence.js",
-          "panels/serving.js", "panels/feel.js",  "views/report.js"};
+  return {"charts/curve.js", "charts/lanes.js",    "panels/memory.js",  "panels/time.js",
+          "panels/speed.js", "panels/evidence.js", "panels/serving.js", "panels/feel.js",
+          "panels/hours.js", "views/report.js"};
 }
 
 const std::vector<View>& views() {

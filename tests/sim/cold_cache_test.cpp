@@ -2,10 +2,10 @@
 
 #include "perfmodel/cost/operation.hpp"
 #include "perfmodel/memory.hpp"
+#include "perfmodel/resolve_placement.hpp"
 #include "perfmodel/runtimes/rigcast_kv.hpp"
 #include "perfmodel/runtimes/rigcast_policy.hpp"
 #include "perfmodel/runtimes/runtime_models.hpp"
-#include "perfmodel/resolve_placement.hpp"
 #include "perfmodel/serial_time.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/request_steps.hpp"

@@ -1,10 +1,13 @@
 // Weights that RAM cannot hold, in closed form.
-#include "perfmodel/cost/page_in.hpp"
+#include "perfmodel/page_in.hpp"
+
+#include <fmt/format.h>
 
 #include <cmath>
 
 #include "perfmodel/mean_turn.hpp"
 #include "perfmodel/memory.hpp"
+#include "perfmodel/pressure/paging_time.hpp"
 #include "perfmodel/resolve_placement.hpp"
 #include "perfmodel/serial_time.hpp"
 #include "sim/simulate.hpp"
@@ -22,7 +25,9 @@ struct Planned {
       : s(scenario(settings)),
         placement(resolve_placement(s)),
         memory(plan_memory(s, placement, s.workload.context)) {}
-  Bytes page_in(TokenCount tokens) const { return rigcast::page_in(s, placement, memory, tokens); }
+  Bytes page_in(TokenCount tokens) const {
+    return rigcast::page_in(s, placement, memory, Batch(0, tokens)).files;
+  }
 
   Scenario s;
   Placement placement;
@@ -111,4 +116,61 @@ TEST_CASE("A runtime that copies its weights needs RAM for all of them", "[page_
   Settings settings = on_cpu("llama-3.1-8b", all - 1e9);
   settings.emplace_back("runtime.mmap", "false");
   CHECK_FALSE(Planned(settings).memory.fits());
+}
+
+TEST_CASE("A limit counts as RAM does, and swap takes what weights leave no room for",
+          "[page_in][pressure]") {
+  // The other runtimes' repacked weights are no pages of the file.
+  const Settings base = fixtures::with(on_cpu("llama-3.1-8b", 64e9), {{"runtime.name", "rigcast"}});
+  const auto with_memory = [&](const Settings& memory) {
+    return Planned(fixtures::with(base, memory));
+  };
+  const Planned alone(base);
+  const double needs = alone.memory.devices.back().needed().value;
+  const auto limit = [&](double bytes) { return fmt::format("{:.0f} B", bytes); };
+  const Planned fits = with_memory({{"memory.limit", limit(needs)}});
+  CHECK(fits.memory.outside_ram.value == Approx(0).margin(1));
+  CHECK(fits.memory.fits());
+  const Planned lacks = with_memory({{"memory.limit", limit(needs - 1e9)}});
+  CHECK(lacks.memory.outside_ram.value == Approx(1e9));
+  const double weights = alone.memory.devices.back().weights.value;
+  // All weights may leave, and then the cache, as far as there is swap.
+  const Planned swaps =
+      with_memory({{"memory.limit", limit(needs - weights - 1e8)}, {"memory.swap", "1 GB"}});
+  CHECK(swaps.memory.fits());
+  CHECK(swaps.memory.swapped.value >= 1e8);
+  CHECK_FALSE(with_memory({{"memory.limit", limit(needs - weights - 1e8)}}).memory.fits());
+}
+
+TEST_CASE("Under pressure a token takes as long as its reads and its faults",
+          "[page_in][pressure]") {
+  const Settings settings =
+      fixtures::with(on_cpu("llama-3.1-8b", 64e9), {{"memory.limit", "5 GiB"},
+                                                    {"memory.swap", "8 GiB"},
+                                                    {"memory.swappiness", "100"},
+                                                    {"workload.depth", "4096"}});
+  Scenario free = scenario(settings), pressed = free;
+  free.memory.reset();
+  const Report a = sim::simulate(std::make_shared<const Scenario>(free), {});
+  const Report b = sim::simulate(std::make_shared<const Scenario>(pressed), {});
+  REQUIRE(b.paging);
+  CHECK_FALSE(a.paging);
+  CHECK(b.paging->reclaim == "both");
+  const double more = 1 / b.decode_tokens_per_s - 1 / a.decode_tokens_per_s;
+  const double expected = (b.paging->disk / file_read_rate(pressed)).value +
+                          swap_in_time(pressed, b.paging->swap).value;
+  CHECK(more == Approx(expected).epsilon(0.02));  // the middle token's, of all
+  REQUIRE(b.tokens_per_s_interval);
+  CHECK(b.tokens_per_s_interval->lo < b.decode_tokens_per_s);
+  CHECK(b.tokens_per_s_interval->hi > b.decode_tokens_per_s);
+}
+
+TEST_CASE("A fault reads as many pages as the system is set to", "[page_in][pressure]") {
+  Scenario s = scenario(fixtures::with(on_cpu("llama-3.1-8b", 64e9), {{"memory.swap", "8 GiB"}}));
+  const Seconds eight = swap_in_time(s, 1_GiB);
+  s.memory->page_cluster = 4;
+  const Seconds sixteen = swap_in_time(s, 1_GiB);
+  const Seconds rate = 1_GiB / s.rig.ssd.sequential_read.value;
+  // Twice the pages: half the faults, and the same bytes.
+  CHECK((eight - rate).value == Approx(2 * (sixteen - rate).value));
 }

@@ -119,10 +119,9 @@ TEST_CASE("Runs on a board tell nothing of decode on a PC, and the note says tha
   // The rows of Polaris are of a board alone; those of Turing on a board have no prompts.
   const Settings polaris{{"rig.gpu", "rx-580-8gb"}, {"workload.start", "resident"}};
   CHECK(warns(forecast(polaris, without_cliffs()), "polaris GPUs on PCs and servers"));
-  const Report board = forecast({{"rig.gpu", "rtx-2080-ti"},
-                                 {"rig.cpu", "raspberry-pi-5"},
-                                 {"workload.start", "resident"}},
-                                without_cliffs());
+  const Report board = forecast(
+      {{"rig.gpu", "rtx-2080-ti"}, {"rig.cpu", "raspberry-pi-5"}, {"workload.start", "resident"}},
+      without_cliffs());
   CHECK(board.unmeasured.decode.empty());
   CHECK(board.unmeasured.prefill == std::vector<std::string>{"turing"});
   CHECK(warns(board, "no measured prompt of turing GPUs"));

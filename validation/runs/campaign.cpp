@@ -28,6 +28,7 @@
 #include "validation/runs/llama_cpp/measured_report.hpp"
 #include "validation/runs/local_machine.hpp"
 #include "validation/runs/packed_runs.hpp"
+#include "validation/runs/pressure/memory_group.hpp"
 #include "validation/runs/probed_machine.hpp"
 #include "validation/runs/replay.hpp"
 #include "validation/runs/run_archive.hpp"
@@ -273,7 +274,9 @@ class Campaign {
     if (own_file)
       if (const auto error = write_weights(named, first)) return all_fail(group, *error);
     const fs::path file = own_file ? weights_->path() : fs::path();
-    const int most = backend_.is_gpu() || !with_engine ? kFewTries : kTries;
+    if (auto error = swap_.set(scratch(), first.memory)) return all_fail(group, *error);
+    const int usual = backend_.is_gpu() || !with_engine ? kFewTries : kTries;
+    const int most = first.memory ? 1 : usual;  // counters tell the same whatever the cores do
     std::optional<std::vector<Attempt>> best;
     int tries = 0;
     do {
@@ -444,6 +447,7 @@ class Campaign {
   }
 
   std::optional<Error> check_runtime(const Scenario& s) const {
+    if (auto error = check_pressure(s.memory, is_engine(s))) return error;
     if (is_engine(s)) return std::nullopt;
     if (is_transformers(s)) return check_transformers(s);
     if (s.runtime.id != "llama.cpp")
@@ -554,6 +558,7 @@ class Campaign {
   ProbedMachine machine_;
   std::optional<WeightFile> weights_;
   std::string weights_of_;  // the model's table and the runtime
+  SwapOfRuns swap_;
   Validation result_;
 };
 

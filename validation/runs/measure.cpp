@@ -15,6 +15,7 @@
 #include "engine/backends/backend.hpp"
 #include "engine/chat/answer_text.hpp"
 #include "engine/load/load.hpp"
+#include "engine/memory/lock_pages.hpp"
 #include "engine/memory/process_memory.hpp"
 #include "engine/placement/host_placement.hpp"
 #include "engine/run/measured_report.hpp"
@@ -25,6 +26,8 @@
 #include "probe/host.hpp"
 #include "report/terminal/progress_line.hpp"
 #include "validation/runs/local_machine.hpp"
+#include "validation/runs/pressure/memory_group.hpp"
+#include "validation/runs/pressure/neighbours.hpp"
 #include "validation/runs/prompt_length.hpp"
 
 namespace rigcast::validation {
@@ -75,6 +78,16 @@ std::optional<Error> set_gpu(const Scenario& s, const ExecuteOptions& options,
   return std::nullopt;
 }
 
+std::shared_ptr<std::byte> make_locked_pages(std::size_t bytes) {
+  auto pages = make_large_pages(bytes);
+  lock_pages(pages.get(), bytes, "KV cache");
+  return pages;
+}
+
+void lock_weights(const GgufFile& file) {
+  for (const TensorInfo& t : file.tensors()) lock_pages(t.data, std::size_t(t.bytes), "weights");
+}
+
 Result<ExecutorOptions> executor_options(const Scenario& s, const ExecuteOptions& options) {
   ExecutorOptions how;
   how.kv_types = s.kv.types;
@@ -83,6 +96,10 @@ Result<ExecutorOptions> executor_options(const Scenario& s, const ExecuteOptions
   how.ubatch = TokenCount(s.settings.ubatch);
   how.ram_limit = options.ram_limit;
   how.stop = stop_flag();
+  // Where memory does not suffice, pages that are read ahead of their use leave before it, and
+  // those that stay are taken for ones in frequent use.
+  if (s.memory) how.pages = s.memory->in_order ? MappedPages::kInOrder : MappedPages::kLazy;
+  if (s.memory && s.memory->locks_kv()) how.kv_memory = make_locked_pages;
   if (!s.settings.op_offload) how.prefill_offload = PrefillOffloadPolicy::kHost;
   if (options.backend->is_gpu())
     if (auto error = set_gpu(s, options, how)) return *error;
@@ -121,6 +138,7 @@ Result<Loaded> load_file(const Scenario& s, const ExecuteOptions& options) {
   const Stopwatch watch;
   auto file = GgufFile::open(*s.model_file);
   if (!file) return file.error();
+  if (s.memory && s.memory->locks_weights()) lock_weights(*file);
   // A vocabulary of 100,000 tokens takes as long to sort as a gigabyte to read.
   auto vocabulary = std::async(std::launch::async, [&] { return file_tokenizer(*file); });
   auto executor = executor_of(s, options, &*file);
@@ -143,6 +161,29 @@ Result<Loaded> load_synthetic(const Scenario& s, const ExecuteOptions& options) 
 Result<Loaded> load(const Scenario& s, const ExecuteOptions& options) {
   return options.synthetic ? load_synthetic(s, options) : load_file(s, options);
 }
+
+// What the kernel read from the first quarter of an answer on, when memory has settled.
+class CountedTokens {
+ public:
+  explicit CountedTokens(TokenCount output) : first_(std::max<TokenCount>(1, output / 4)) {}
+
+  void add_token() {
+    if (++tokens_ == first_) before_ = paged_in();
+    if (tokens_ > first_) after_ = paged_in();
+  }
+  std::optional<TokenPaging> per_token() const {
+    if (!before_ || !after_) return std::nullopt;
+    const double tokens = double(tokens_ - first_);
+    TokenPaging out;
+    out.disk = (after_->files - before_->files) / tokens;
+    out.swap = (after_->swapped - before_->swapped) / tokens;
+    return out;
+  }
+
+ private:
+  TokenCount first_, tokens_ = 0;
+  std::optional<PagedIn> before_, after_;
+};
 
 // Runs the workload on loaded weights.
 class Runner {
@@ -180,6 +221,21 @@ class Runner {
     Sampler sampler(options_.sampling);
     return run_request(
         executor, ids_, output, sampler, [](std::int32_t) { return !interrupted(); }, recorder);
+  }
+
+  // The same under pressure.
+  RequestTimes counted_request(Executor& executor, std::vector<TokenPaging>& paging) const {
+    executor.truncate(0);
+    executor.fill(s_.workload.depth);
+    Sampler sampler(options_.sampling);
+    CountedTokens counted(s_.workload.output_tokens);
+    RequestTimes times =
+        run_request(executor, ids_, s_.workload.output_tokens, sampler, [&](std::int32_t) {
+          counted.add_token();
+          return !interrupted();
+        });
+    if (const auto per_token = counted.per_token()) paging.push_back(*per_token);
+    return times;
   }
 
   // Streams what it decodes.
@@ -290,9 +346,25 @@ std::optional<Error> time_starts(const Scenario& s, const ExecuteOptions& option
   return std::nullopt;
 }
 
+// Under pressure every page is to count to the group: those that are in memory already do not.
+std::optional<Error> enter_group(const Scenario& s, const ExecuteOptions& options,
+                                 std::unique_ptr<MemoryGroup>& group) {
+  if (options.backend->is_gpu())
+    return bad_input("[memory]: runs under pressure are the CPU's", "--device cpu");
+  if (options.synthetic)
+    return bad_input("[memory]: weights that can be read again are a file's", "--weights FILE");
+  if (!s.memory->limit) return std::nullopt;
+  if (auto error = check_pressure(s.memory, true)) return error;
+  if (auto error = drop_from_page_cache(*s.model_file, stop_flag())) return error;
+  auto entered = MemoryGroup::enter(*s.memory);
+  if (!entered) return entered.error();
+  group = *std::move(entered);
+  return std::nullopt;
+}
+
 // A run that was cut short is no median of anything; as the only one it tells what there is.
 std::optional<Error> time_resident(const Loaded& loaded, const ExecuteOptions& options,
-                                   const Runner& runner, MeasuredRuns& runs) {
+                                   const Runner& runner, bool pressed, MeasuredRuns& runs) {
   Executor& executor = *loaded.executor;
   runs.tokenize = runner.tokenize(loaded);
   if (options.prompt) {
@@ -304,7 +376,8 @@ std::optional<Error> time_resident(const Loaded& loaded, const ExecuteOptions& o
     runner.request(executor, std::min<TokenCount>(2, runner.output()));  // buffers, clocks
     for (int i = 0; i < options.repeat && !interrupted(); ++i) {
       show_progress(fmt::format("run {} of {} ...", i + 1, options.repeat));
-      RequestTimes times = runner.request(executor, runner.output());
+      RequestTimes times = pressed ? runner.counted_request(executor, runs.paging)
+                                   : runner.request(executor, runner.output());
       const bool tells = runs.resident.empty() && times.ids.size() > 1;
       if (!interrupted() || tells) runs.resident.push_back(std::move(times));
     }
@@ -431,17 +504,26 @@ Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOption
   Runner runner(s, options);
   MeasuredRuns runs;
   Executed out;
-  if (!options.prompt && s.model_file)
+  if (!options.prompt && s.model_file && !s.memory)
     if (auto error = time_starts(s, options, runner, runs)) return *error;
+  std::unique_ptr<MemoryGroup> group;
+  if (s.memory)
+    if (auto error = enter_group(s, options, group)) return *error;
   reset_peak_memory();
   auto loaded = load(s, options);
   if (!loaded) return interrupted() ? stopped() : loaded.error();
+  if (group)
+    if (auto error = drop_from_page_cache(*s.model_file, stop_flag())) return *error;
   if (auto error = runner.prepare(*loaded)) return *error;
-  if (auto error = time_resident(*loaded, options, runner, runs)) return *error;
+  {
+    const Neighbours neighbours(s.settings.neighbours);
+    if (auto error = time_resident(*loaded, options, runner, bool(s.memory), runs)) return *error;
+  }
   runs.gpus = loaded->executor->gpus();
   runs.host = memory_of_host(loaded->executor->host());
   if (options.trace) trace_one_more(*loaded->executor, runner, runs, options, out);
   loaded->executor.reset();  // its memory is free for the measurement
+  group.reset();
   measure_memory(options, *placement, s, team, runs);
   show_progress("");
   out.report = measured_report(scenario, *placement, runs);

@@ -169,6 +169,7 @@ function reportView(r, about) {
   const one = [
     requestVerdict(r),
     r.decode.by_position.length > 1 && speedPanel(r),
+    hoursPanel(r),
     half(memoryPanel(r)),
     half(alike ? tokenPanel(r, about) : advicePanel(r, about)),
     firstTokenPanel(r, about),

@@ -16,6 +16,7 @@ Result<std::unique_ptr<Executor>> executor_of(Result<Model> model, const Executo
   if (auto error = check_layers_on_cpu(*model)) return *error;
   CpuOptions own{options.threads, options.kv_types, options.kv_block, options.ubatch};
   own.ram = Ram(options.ram_limit);
+  if (options.kv_memory) own.kv_memory = own.ram.tracked("KV cache", options.kv_memory);
   own.stop = options.stop;
   return std::unique_ptr<Executor>(
       std::make_unique<CpuExecutor>(std::make_shared<const Model>(*std::move(model)), own));
@@ -25,7 +26,9 @@ Result<std::unique_ptr<Executor>> executor_of(Result<Model> model, const Executo
 
 Result<std::unique_ptr<Executor>> make_cpu_executor(const GgufFile& file,
                                                     const ExecutorOptions& options) {
-  return executor_of(load_with_pages(file, options.stop), options);
+  using enum MappedPages;
+  if (options.pages == kTouched) return executor_of(load_with_pages(file, options.stop), options);
+  return executor_of(load_mapped(file, options.pages == kInOrder), options);
 }
 
 Result<std::unique_ptr<Executor>> make_synthetic_cpu_executor(const ModelSpec& spec,

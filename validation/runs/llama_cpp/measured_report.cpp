@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "perfmodel/host_copies.hpp"
+#include "perfmodel/context/host_copies.hpp"
 #include "perfmodel/runtimes/runtime_models.hpp"
 
 namespace rigcast::validation {

@@ -1,4 +1,4 @@
-#include "perfmodel/host_copies.hpp"
+#include "perfmodel/context/host_copies.hpp"
 
 namespace rigcast {
 

@@ -1,0 +1,128 @@
+#include "perfmodel/pressure/reclaim.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace rigcast {
+namespace {
+
+// Shares of the anonymous memory that come from swap in each step, and of the files that are read
+// again, by swappiness, where both kinds may go. Measured by the authors: Linux 6.18, a memory
+// control group of 330 MiB, 256 MiB of mapped weights and 128 MiB of anonymous memory, read-ahead
+// of 8 MiB, swap on a file; medians of 7 to 9 runs. At 0 a control group never swaps (vmscan.c).
+struct Shares {
+  double swappiness, swapped, files;
+};
+constexpr std::array<Shares, 5> kOnDisk{
+    {{0, 0.00, 1.00}, {10, 0.04, 1.00}, {60, 0.07, 0.97}, {100, 0.13, 0.93}, {200, 0.38, 0.73}}};
+// The same with zram, a run each. At 0 as above.
+constexpr std::array<Shares, 4> kOnZram{
+    {{0, 0.00, 1.00}, {60, 0.17, 0.88}, {100, 0.40, 0.67}, {180, 0.34, 0.77}}};
+constexpr double kMeasuredAnonymous = 0.5;  // of the files, in both
+constexpr double kSpread = 2.5;             // of swapped bytes, either way
+
+// Where weights are locked: 93 of 184 and 120 of 204 MiB were swapped in each step, which touches
+// all of them once. At least what does not fit, at most all.
+constexpr double kOfAnonymousAlone = 0.55;
+constexpr double kMinOfAnonymousAlone = 0.25;
+
+template <std::size_t N>
+Shares between(const std::array<Shares, N>& rows, double swappiness) {
+  const auto above =
+      std::ranges::find_if(rows, [&](const Shares& r) { return r.swappiness >= swappiness; });
+  if (above == rows.begin()) return rows.front();
+  if (above == rows.end()) return rows.back();
+  const Shares& a = *(above - 1);
+  const double at = (swappiness - a.swappiness) / (above->swappiness - a.swappiness);
+  return {swappiness, std::lerp(a.swapped, above->swapped, at),
+          std::lerp(a.files, above->files, at)};
+}
+
+// Of the files that a step touches, what is no longer there when it comes. Of those that are always
+// touched nothing is, as soon as they are more than there is room for; of others, any is as likely
+// to be there.
+Bytes read_again(const HostPools& p, Bytes room) {
+  const Bytes held = std::clamp(room, Bytes{}, p.files + p.other_files);
+  const Bytes outside = p.files + p.other_files - held;
+  if (outside.value <= 0) return {};
+  const Bytes always = p.files - p.rarely;
+  if (p.touched + p.other_files > held) return p.touched;
+  const Bytes chosen = p.touched - always;
+  const double share = (held - always - p.other_files) / std::max(p.rarely, Bytes{1});
+  return chosen * (1 - share);
+}
+
+// True if the kernel may come to keep a part of the files: where pages count as used when they are
+// touched, or where a page that comes back is taken for one in use because so much as has left
+// since is no more than the anonymous memory, which swap could take in its place (workingset.c).
+bool keeps_part(const HostPools& p, const MemorySettings& m, Bytes lacking) {
+  return !m.in_order || (m.swap.value > 0 && lacking <= p.anonymous + p.idle);
+}
+
+}  // namespace
+
+std::string_view name(Reclaim reclaim) {
+  switch (reclaim) {
+    case Reclaim::kNone: return "fits";
+    case Reclaim::kFiles: return "files";
+    case Reclaim::kSwap: return "swap";
+    case Reclaim::kBoth: return "both";
+    case Reclaim::kFull: return "full";
+  }
+  return "";
+}
+
+Paging reclaim(const HostPools& given, const MemorySettings& m) {
+  HostPools p = given;
+  // A reader of files that come only once has two windows of read-ahead in memory, one that it
+  // reads and one that is on its way: such pages are the first to go.
+  if (p.streams) p.room -= 2.0 * p.readahead;
+  // What nobody touches goes to swap once, and does not come back.
+  const bool swaps = m.swap.value > 0 && m.swappiness > 0;
+  const Bytes swapped_for_good = swaps ? std::min(p.idle, m.swap) : Bytes{};
+  const Bytes swap = m.swap - swapped_for_good;
+  const Bytes resident = p.locked + p.anonymous + (p.idle - swapped_for_good);
+  const Bytes all = resident + p.files + p.other_files;
+  Paging out;
+  if (all <= p.room) return out;
+  out.lacking = all - p.room;
+  const Bytes reclaimable_files = p.files + p.other_files;
+  const bool may_swap =
+      swap.value > 0 && p.anonymous.value > 0 && (m.swappiness > 0 || reclaimable_files.value <= 0);
+  const Bytes files_left = std::max(Bytes{}, p.room - resident);
+  const Bytes must_swap = std::max(Bytes{}, resident - p.room);
+  if (must_swap > (may_swap ? std::min(swap, p.anonymous) : Bytes{})) {
+    out.reclaim = Reclaim::kFull;
+    return out;
+  }
+  if (!may_swap) {
+    out.reclaim = Reclaim::kFiles;
+    out.files = out.files_least = read_again(p, files_left);
+    if (keeps_part(p, m, out.lacking)) out.files_least = std::min(out.files, out.lacking);
+    return out;
+  }
+  const auto within = [&](double share) {
+    return std::clamp(p.anonymous * share, must_swap, std::min(p.anonymous, swap));
+  };
+  if (reclaimable_files.value <= 0) {
+    out.reclaim = Reclaim::kSwap;
+    out.swapped_least = std::max(must_swap, within(kMinOfAnonymousAlone));
+    out.swapped = within(kOfAnonymousAlone);
+    out.swapped_most = within(1);
+    return out;
+  }
+  out.reclaim = Reclaim::kBoth;
+  const Shares shares = m.swap_on == SwapDevice::kZram ? between(kOnZram, m.swappiness)
+                                                       : between(kOnDisk, m.swappiness);
+  // What is not read again has the room of what is swapped: with less to swap, all is.
+  const double to_swap = std::min(1.0, p.anonymous / (kMeasuredAnonymous * p.touched));
+  out.files = read_again(p, files_left) * std::lerp(1.0, shares.files, to_swap);
+  out.files_least = std::min(out.files, out.lacking);
+  out.swapped = within(shares.swapped);
+  out.swapped_least = within(shares.swapped / kSpread);
+  out.swapped_most = within(shares.swapped * kSpread);
+  return out;
+}
+
+}  // namespace rigcast

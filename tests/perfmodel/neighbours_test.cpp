@@ -1,0 +1,51 @@
+// Threads of other programs that read memory beside the CPU.
+#include <cmath>
+
+#include "perfmodel/serial_time.hpp"
+#include "tests/catch.hpp"
+#include "tests/sim/scenario_fixtures.hpp"
+
+using namespace rigcast;
+using fixtures::scenario;
+using fixtures::Settings;
+using fixtures::with;
+
+namespace {
+
+Settings on_cpu() {
+  return {{"model.name", "llama-3.1-8b"},
+          {"rig.gpu", "[]"},
+          {"placement.gpu_layers", "0"},
+          {"runtime.name", "rigcast"},
+          {"runtime.threads", "4"}};
+}
+
+double token(const Settings& more) {
+  const Scenario s = scenario(with(on_cpu(), more));
+  return SerialForecast(s, s.workload).token(1000).value;
+}
+
+}  // namespace
+
+TEST_CASE("Neighbours take memory from a decode that needs all of it, each as much as the last",
+          "[neighbours]") {
+  const double alone = token({});
+  double before = alone;
+  for (const char* threads : {"1", "2", "4", "8", "16"}) {
+    const double now = token({{"runtime.neighbours", threads}});
+    CHECK(now >= before);
+    before = now;
+  }
+  CHECK(before > 1.5 * alone);
+  // Beyond the cores, memory gives no more in all: a token's reads grow with ours + theirs.
+  const double a = token({{"runtime.neighbours", "16"}}), b = token({{"runtime.neighbours", "32"}}),
+               c = token({{"runtime.neighbours", "48"}});
+  CHECK(c - b == Approx(b - a).epsilon(1e-6));
+}
+
+TEST_CASE("Threads without cores of their own are not isolated", "[neighbours]") {
+  CHECK_NOTHROW(
+      scenario(with(on_cpu(), {{"runtime.neighbours", "4"}, {"runtime.isolated", "true"}})));
+  CHECK_THROWS(
+      scenario(with(on_cpu(), {{"runtime.neighbours", "40"}, {"runtime.isolated", "true"}})));
+}

@@ -1,0 +1,122 @@
+// What the LRU lists of Linux keep, in closed form.
+#include "perfmodel/pressure/reclaim.hpp"
+
+#include "tests/catch.hpp"
+
+using namespace rigcast;
+
+namespace {
+
+// 256 MiB of weights beside 128 MiB of cache in 330 MiB, on a disk with 8 MiB of read-ahead.
+HostPools short_of_memory() {
+  HostPools p;
+  p.room = 330_MiB;
+  p.anonymous = 128_MiB;
+  p.files = p.touched = 256_MiB;
+  p.readahead = 8_MiB;
+  return p;
+}
+
+MemorySettings with(Bytes swap, int swappiness) {
+  MemorySettings m;
+  m.swap = swap;
+  m.swappiness = swappiness;
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE("Where all fits nothing comes back, and one byte more reads all of the weights again",
+          "[pressure]") {
+  HostPools p = short_of_memory();
+  p.anonymous = {};
+  p.room = p.files;
+  CHECK(reclaim(p, {}).reclaim == Reclaim::kNone);
+  CHECK(reclaim(p, {}).files.value == 0);
+  p.room -= 1_B;
+  const Paging short_of_one = reclaim(p, {});
+  CHECK(short_of_one.reclaim == Reclaim::kFiles);
+  CHECK(short_of_one.files == 256_MiB);
+  CHECK(short_of_one.lacking == 1_B);
+  p.room = 64_MiB;  // a step, no slope
+  CHECK(reclaim(p, {}).files == short_of_one.files);
+}
+
+TEST_CASE("Without swap, with swappiness 0 or a locked cache the files alone pay", "[pressure]") {
+  const HostPools p = short_of_memory();
+  HostPools locked = p;
+  std::swap(locked.locked, locked.anonymous);
+  for (const Paging& out :
+       {reclaim(p, with(0_B, 60)), reclaim(p, with(8_GiB, 0)), reclaim(locked, with(8_GiB, 60))}) {
+    CHECK(out.reclaim == Reclaim::kFiles);
+    CHECK(out.files == 256_MiB);
+    CHECK(out.swapped.value == 0);
+    CHECK(out.swapped_most.value == 0);
+  }
+}
+
+TEST_CASE("Locked memory is as if there were so much less of it", "[pressure]") {
+  HostPools p = short_of_memory();
+  HostPools less = p;
+  p.locked = 20_MiB;
+  less.room -= 20_MiB;
+  for (const int swappiness : {0, 10, 60, 200}) {
+    const MemorySettings m = with(1_GiB, swappiness);
+    CHECK(reclaim(p, m).files == reclaim(less, m).files);
+    CHECK(reclaim(p, m).swapped == reclaim(less, m).swapped);
+  }
+}
+
+TEST_CASE("Swappiness decides how much of the cache is swapped, within an interval", "[pressure]") {
+  const HostPools p = short_of_memory();
+  double before = -1;
+  for (const int swappiness : {0, 5, 10, 30, 60, 100, 150, 200}) {
+    const Paging out = reclaim(p, with(1_GiB, swappiness));
+    CHECK(out.swapped.value > before);
+    before = out.swapped.value;
+    CHECK(out.swapped_least <= out.swapped);
+    CHECK(out.swapped <= out.swapped_most);
+    CHECK(out.swapped_most <= p.anonymous);
+    CHECK(out.files <= 256_MiB);
+  }
+}
+
+TEST_CASE("Locked weights leave the cache alone to be swapped", "[pressure]") {
+  HostPools p = short_of_memory();
+  p.locked = p.files;
+  p.files = p.touched = {};
+  const Paging out = reclaim(p, with(1_GiB, 60));
+  CHECK(out.reclaim == Reclaim::kSwap);
+  CHECK(out.files.value == 0);
+  CHECK(out.swapped_least >= 54_MiB);  // at least what does not fit
+  CHECK(out.swapped_most == p.anonymous);
+  CHECK(reclaim(p, with(53_MiB, 60)).reclaim == Reclaim::kFull);
+  CHECK(reclaim(p, {}).reclaim == Reclaim::kFull);
+}
+
+TEST_CASE("Memory that nobody touches is swapped once and costs no step anything", "[pressure]") {
+  HostPools p = short_of_memory();
+  p.idle = 54_MiB;
+  p.anonymous -= 54_MiB;
+  CHECK(reclaim(p, with(1_GiB, 60)).lacking.value == 0);
+  CHECK(reclaim(p, with(0_B, 60)).files == 256_MiB);  // it cannot go anywhere
+}
+
+TEST_CASE("Files that are read once take two windows of read-ahead and no more", "[pressure]") {
+  HostPools p = short_of_memory();
+  p.streams = true;
+  p.anonymous = 330_MiB - p.files - 16_MiB;
+  CHECK(reclaim(p, with(1_GiB, 100)).lacking.value == 0);
+  p.anonymous += 1_B;
+  CHECK(reclaim(p, with(1_GiB, 100)).lacking == 1_B);
+}
+
+TEST_CASE("Of experts the share that is in memory stays", "[pressure]") {
+  HostPools p = short_of_memory();
+  p.anonymous = {};
+  p.files = 400_MiB;
+  p.rarely = 300_MiB;                 // any of them as likely
+  p.touched = 100_MiB + 75_MiB;       // a quarter of them by each step
+  const Paging out = reclaim(p, {});  // 230 of 300 MiB are in memory
+  CHECK(out.files.value == Approx((75_MiB).value * 70 / 300));
+}
