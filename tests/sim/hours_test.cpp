@@ -54,7 +54,7 @@ TEST_CASE("The first page leaves when cache, weights and buffers are as large as
   // (limit - all but the cache) / bytes of a token, along the line from 1,000 to 32,000 tokens.
   const Scenario& s = *r.scenario;
   const DeviceMemory host = r.memory.devices.back();
-  const double others = used_weights(s) + (host.activations + host.staging).value;
+  const double others = used_weights(s) + host.activations.value;
   double token = 0;
   for (int l = 0; l < s.model.layers; ++l) token += kv_bytes_per_token(s.model, l, s.kv.types);
   const double tokens = ((7_GiB).value - others) / token;

@@ -72,7 +72,8 @@ TEST_CASE("Every unit of every quantity is read", "[unit_text]") {
                {"TOP/s", 1e12},
                {"POP/s", 1e15}},
               value_of(parse_compute_rate));
-  check_units({{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}}, value_of(parse_duration));
+  check_units({{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"min", 60}, {"h", 3600}},
+              value_of(parse_duration));
   check_units({{"Hz", 1}, {"MHz", 1e6}, {"GHz", 1e9}, {"MT/s", 1e6}, {"GT/s", 1e9}},
               value_of(parse_frequency));
   check_units({{"W", 1}, {"kW", 1e3}}, value_of(parse_power));
@@ -105,7 +106,7 @@ TEST_CASE("A unit of another quantity, or none of ours, is refused", "[unit_text
     check_refused(text, parse_bandwidth, "64 GB/s");
   for (const char* text : {"51 TFLOPS", "51 TF", "51 FLOP", "51 GB/s"})
     check_refused(text, parse_compute_rate, "51 TFLOP/s");
-  for (const char* text : {"5 min", "5 sec", "5 S", "5 Hz"})
+  for (const char* text : {"5 m", "5 hours", "5 sec", "5 S", "5 Hz"})
     check_refused(text, parse_duration, "5 us");
 }
 
