@@ -84,6 +84,10 @@ TEST_CASE("In a group with a limit a scan of more than it reads all of it, each 
           "[pressure]") {
   const auto run = limited(64_MiB, {});
   if (!possible(run)) return;
+  if (read_by_a_pass(MappedFile()).value <= 0) {
+    WARN("the kernel does not count what is read of this file system");
+    return;
+  }
   const MappedFile file;
   {
     const auto group = MemoryGroup::enter(*run);
