@@ -75,12 +75,19 @@ std::string_view name(MemoryLock lock) {
 std::optional<MemorySettings> read_memory_settings(const TomlTable& root, const Rig& rig,
                                                    TokenCount tokens) {
   if (!root.has("memory") && !root.has("timeline")) return std::nullopt;
+  if (rig.os == OperatingSystem::kWindows || rig.os == OperatingSystem::kMacos)
+    root.refuse(root.has("memory") ? "memory" : "timeline",
+                fmt::format("what {} takes when memory is short is not modelled", name(rig.os)),
+                "rig.os = \"linux\", or leave [memory] and [[timeline]] out");
   MemorySettings out;
   read_memory(root.table("memory"), rig, out);
   TimelineEntry last;
   last.session_tokens = tokens;
   for (const TomlTable& t : root.tables("timeline")) {
     const TimelineEntry next = read_entry(t, last, out.timeline.empty());
+    if (out.limit && (next.other.value > 0 || next.files.value > 0 || next.stream.value > 0))
+      t.refuse("other", "other programs are outside of the limit, and take nothing of it",
+               "leave out memory.limit, or other, files and stream");
     if (out.timeline.empty() && next.at.value > 0) out.timeline.push_back(last);
     out.timeline.push_back(last = next);
   }

@@ -48,8 +48,8 @@ struct MemorySettings {
 };
 
 /// Both tables; nullopt where the scenario has neither. `tokens`: of a session where an entry of
-/// the timeline does not say. A limit above the rig's RAM is refused, and an entry that is not
-/// later than the one before.
+/// the timeline does not say. Refused: a limit above the rig's RAM, an entry that is not later
+/// than the one before, other programs beside a limit, and systems other than Linux.
 std::optional<MemorySettings> read_memory_settings(const TomlTable& root, const Rig& rig,
                                                    TokenCount tokens);
 

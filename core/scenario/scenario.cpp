@@ -356,6 +356,9 @@ void read_neighbours(const TomlTable& t, Scenario& s) {
                     "{}",
                     own.threads, own.neighbours, cores),
         fmt::format("--threads {}", std::max(1, cores - own.neighbours)));
+  else if (own.neighbours > 0 && own.neighbours + own.threads > cores)
+    s.warnings.emplace_back(
+        "threads and neighbours share cores: what that costs beside bandwidth is not forecast");
 }
 
 // A copy is one reader more beside them: it gets what they leave, or as much as each of them.
