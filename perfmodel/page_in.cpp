@@ -92,19 +92,23 @@ HostPools host_pools(const StepContext& s, const Placement& placement, const Mem
     out.rarely = std::min(files, Bytes{used.experts});
     out.touched = std::min(files, Bytes{used.always + chosen});
   }
+  // A control group's limit does not count them.
+  out.swap_in_room = s.memory && !limited && s.memory->swap_on == SwapDevice::kZram;
   out.readahead = s.rig.ssd.readahead ? s.rig.ssd.readahead->value : kDefaultReadahead;
   if (!at) return out;
-  if (!limited) {
-    out.locked += at->other;
-    out.other_files = at->files;
-    out.streams = at->stream.value > 0;
-  }
+  out.locked += at->other;
+  out.other_files = at->files;
+  out.stream = at->stream;
   return out;
 }
 
 Paging page_in(const StepContext& s, const Placement& p, const MemoryPlan& memory,
                const Batch& batch) {
-  if (s.memory) return reclaim(host_pools(s, p, memory, batch), *s.memory);
+  if (s.memory) {
+    const auto& timeline = s.memory->timeline;
+    const TimelineEntry* const first = timeline.empty() ? nullptr : &timeline.front();
+    return reclaim(host_pools(s, p, memory, batch, first), *s.memory);
+  }
   Paging out;
   if (memory.outside_ram.value <= 0) return out;
   out.reclaim = Reclaim::kFiles;

@@ -57,7 +57,10 @@ std::string fit_text(const Report& r) {
     if (no_thread_counts && shared_text(r).empty()) return runs;
     return fmt::format("{}, {} threads", runs, s.settings.threads);
   }
-  if (r.memory.outside_ram.value > 0)
+  // With [memory] the kernel's view counts: the program itself is pages that may leave, too.
+  if (r.paging && r.paging->disk + r.paging->swap > Bytes{})
+    return "runs, short of memory: pages leave and come back";
+  if (r.memory.outside_ram.value > 0 && !r.paging)
     return fmt::format("runs from the disk: RAM lacks {}", text_gib(r.memory.outside_ram));
   const int layers = s.model.layers;
   if (!s.rig.gpus.empty() && r.placement.gpu_layers <= layers)

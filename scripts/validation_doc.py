@@ -20,6 +20,7 @@ COLUMNS = {
     "vram": ("VRAM, MiB", MIB), "ram": ("RAM, MiB", MIB), "cliff": ("falls at, tokens", 1),
     "ttft50": ("TTFT p50, ms", 1e-3), "ttft95": ("TTFT p95, ms", 1e-3),
     "tpot50": ("TPOT p50, ms", 1e-3), "tpot95": ("TPOT p95, ms", 1e-3), "served": ("requests/s", 1),
+    "disk": ("from the disk, MB a token", 1e6), "swap": ("from swap, MB a token", 1e6),
 }
 REGIMES = [
     ("All on the GPU", {"resident"}, ["decode", "prefill", "warm", "cold", "vram", "ram"]),
@@ -27,12 +28,15 @@ REGIMES = [
      ["decode", "prefill", "cold", "vram", "ram"]),
     ("KV cache not all in VRAM", {"KV in RAM"}, ["decode", "prefill", "cliff", "vram", "ram"])]
 ALONE = ["decode", "prefill", "resident", "warm", "cold", "memory"]
+PRESSED = ["decode", "disk", "swap"]
 LOADS = ["ttft50", "ttft95", "tpot50", "tpot95", "served", "vram", "ram"]
 
 
 def bar_text(bar):
     if bar["metric"].startswith("cliffs"):
         return "2 % of the context, or a block"
+    if bar["allowed_inside"] is not None:
+        return f"{100 * bar['allowed_inside']:.0f} % inside"
     worst = "" if bar["allowed_worst"] is None else f" / {100 * bar['allowed_worst']:.0f}"
     text = f"{100 * bar['allowed_median']:.0f}{worst} %"
     return text + (", or 100 MiB" if bar["metric"].startswith("memory") else "")
@@ -42,7 +46,7 @@ def summary(machine):
     rows = []
     for bar in machine.judged["bars"]:
         worst = bar["worst"]
-        holds = bar["median_holds"] and bar["worst_holds"]
+        holds = bar["median_holds"] and bar["worst_holds"] and bar["inside_holds"]
         known = f"{bar['inside']} of {bar['with_interval']}" if bar["with_interval"] else "-"
         rows.append([bar["label"], bar["runs"], percent(bar["median_abs_error"]),
                      f"{percent(worst['error'], '+')} ({worst['id']})", bar_text(bar),
@@ -98,7 +102,9 @@ def activities(machine):
 
 
 def subject(machine):
-    return place(machine) + (", several users" if all(r.is_load for r in machine.runs) else "")
+    kinds = {r.kind for r in machine.runs}
+    of = {"loads": ", several users", "pressed": ", short of memory"}
+    return place(machine) + (of.get(kinds.pop(), "") if len(kinds) == 1 else "")
 
 
 def place(machine):
@@ -133,8 +139,8 @@ than a tenth from before the run to after it."""
 
 
 def on_cpu(machine):
-    return [([r for r in machine.counted if r.is_load == loads], columns)
-            for loads, columns in ((False, ALONE), (True, LOADS[:-2] + ["memory"]))]
+    columns = {"alone": ALONE, "loads": LOADS[:-2] + ["memory"], "pressed": PRESSED}
+    return [([r for r in machine.counted if r.kind == kind], columns[kind]) for kind in columns]
 
 
 def section(machine):

@@ -21,7 +21,8 @@ FIGURES = {"decode.tokens_per_s": "decode", "prefill_tokens_per_s": "prefill",
            "memory.ram": "ram", "cliffs.0.at_tokens": "cliff",
            "serving.ttft_s.p50": "ttft50", "serving.ttft_s.p95": "ttft95",
            "serving.tpot_s.p50": "tpot50", "serving.tpot_s.p95": "tpot95",
-           "serving.requests_per_s": "served"}
+           "serving.requests_per_s": "served",
+           "paging.disk_bytes_per_token": "disk", "paging.swap_bytes_per_token": "swap"}
 
 
 @dataclass
@@ -40,6 +41,12 @@ class Run:
     @property
     def is_load(self):
         return "serving" in self.forecast
+
+    @property
+    def kind(self):
+        if self.is_load:
+            return "loads"
+        return "pressed" if "paging" in self.forecast else "alone"
 
 
 @dataclass

@@ -148,6 +148,8 @@ class Collector {
     };
     if (m.lock == MemoryLock::kNone && s_.runtime.rules == RuntimeRules::kRigcast)
       set("lock the KV cache", "memory.lock", quoted("kv"));
+    if (!m.in_order && s_.settings.mmap && s_.runtime.rules == RuntimeRules::kRigcast)
+      set("weights leave in order (MADV_SEQUENTIAL)", "memory.in_order", "true");
     if (m.swap.value > 0) {
       set("no swap", "memory.swap", quoted("0 B"));
       for (const int swappiness : {10, 0})

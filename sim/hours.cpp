@@ -139,12 +139,11 @@ class HoursModel {
 
   void speeds(const Step& step, Seconds free, const Paging& paging, HourPoint& p) const {
     const Seconds now = paging.lacking.value > 0 ? period(step) : free;
-    const Seconds swap = swap_in_time(step_context_, paging.swapped);
+    const auto swap_in = [&](Bytes b) { return swap_in_time(step_context_, b, paging.stream); };
+    const Seconds swap = swap_in(paging.swapped);
     p.tokens_per_s = 1 / now.value;
-    p.least_tokens_per_s =
-        1 / (now - swap + swap_in_time(step_context_, paging.swapped_most)).value;
-    p.most_tokens_per_s =
-        1 / (now - swap + swap_in_time(step_context_, paging.swapped_least)).value;
+    p.least_tokens_per_s = 1 / (now - swap + swap_in(paging.swapped_most)).value;
+    p.most_tokens_per_s = 1 / (now - swap + swap_in(paging.swapped_least)).value;
     p.disk = paging.files;
     p.swap = paging.swapped;
   }

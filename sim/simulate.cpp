@@ -125,7 +125,7 @@ class Simulation {
   }
 
   void warn() {
-    if (const Bytes outside = report_.memory.outside_ram; outside.value > 0)
+    if (const Bytes outside = report_.memory.outside_ram; outside.value > 0 && !s_.memory)
       add_warning(
           fmt::format("RAM cannot hold {} of the weights: every token reads what it needs "
                       "of them from the disk",
@@ -232,7 +232,8 @@ class Simulation {
 
   void paging(const Paging& p) {
     TokenPaging out{std::string(name(p.reclaim)), p.files, p.swapped, {}, {}};
-    if (p.files_least < p.files) out.disk_interval = Interval{p.files_least.value, p.files.value};
+    const Bytes most = std::max(p.files, p.files_most);
+    if (p.files_least < most) out.disk_interval = Interval{p.files_least.value, most.value};
     if (p.swapped_most.value > 0)
       out.swap_interval = Interval{p.swapped_least.value, p.swapped_most.value};
     report_.paging = out;
@@ -315,7 +316,8 @@ class Simulation {
     if (paging_.swapped_most.value <= 0) return;
     const double now = 1 / report_.decode_tokens_per_s;
     const auto with = [&](Bytes swapped) {
-      return now + (swap_in_time(s_, swapped) - swap_in_time(s_, paging_.swapped)).value;
+      const auto time = [&](Bytes b) { return swap_in_time(s_, b, paging_.stream); };
+      return now + (time(swapped) - time(paging_.swapped)).value;
     };
     speed.lo *= now / with(paging_.swapped_most);
     speed.hi *= now / std::max(with(paging_.swapped_least), 1e-9);

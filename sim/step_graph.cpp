@@ -99,12 +99,12 @@ NodeId StepGraph::append(const Step& step, Phase phase, TokenCount token) {
 NodeId StepGraph::page_in(const Paging& paging, NodeId at) {
   const StepOp host;
   if (paging.files.value > 0) {
-    const double slower = s_.rig.ssd.sequential_read.value / file_read_rate(s_);
+    const double slower = s_.rig.ssd.sequential_read.value / file_read_rate(s_, paging.stream);
     at = chain(at, graph_.flow(Route::kSsdToRam, 0, paging.files * slower));
     label(at, at, ActivityKind::kReadFile, host, paging.files.value);
   }
   if (paging.swapped.value <= 0) return at;
-  const Seconds time = swap_in_time(s_, paging.swapped);
+  const Seconds time = swap_in_time(s_, paging.swapped, paging.stream);
   at = chain(at, s_.memory->swap_on == SwapDevice::kZram
                      ? graph_.work(Worker::kDelay, 0, time)
                      : graph_.flow(Route::kSsdToRam, 0, s_.rig.ssd.sequential_read.value * time));

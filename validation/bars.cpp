@@ -15,6 +15,8 @@
 namespace rigcast {
 namespace {
 
+constexpr double kNoMedian = 1e9;  // any error is within
+
 ErrorBar read_bar(const TomlTable& t) {
   ErrorBar bar;
   bar.label = t.text("label");
@@ -28,8 +30,11 @@ ErrorBar read_bar(const TomlTable& t) {
     else
       t.refuse("regimes", fmt::format("there is no regime \"{}\"", text));
   }
-  t.require("median");
-  bar.median = t.number_or("median", 0, 0, 1);
+  if (!t.has("inside")) t.require("median");
+  bar.median = t.number_or("median", kNoMedian, 0, 1);
+  if (t.has("inside")) bar.inside = t.number_or("inside", 0, 0, 1);
+  bar.pressed = t.flag("pressed", false);
+  bar.exact = t.flag("exact", false);
   if (t.has("worst")) bar.worst = t.number_or("worst", 0, 0, 1);
   if (const auto size = t.find_figure<Bytes>("allowed", Bytes{}, 1_GiB))
     bar.allowed = size->value.value;
@@ -66,6 +71,7 @@ bool are_of_one_suite(std::span<const ValidationRow> rows) {
 
 bool is_judged(const ErrorBar& bar, const ValidationRow& row, const Bars& bars, bool alone) {
   if (!row.counted || row.gpu != bar.gpu || row.metric != bar.metric) return false;
+  if (row.pressed != bar.pressed || (bar.exact && row.interval)) return false;
   if (!bar.regimes.empty() && !contains(bar.regimes, row.regime)) return false;
   return std::ranges::none_of(bars.suites, [&](const SuiteBars& suite) {
     const bool is_left_out = alone && !suite.alone.empty() && !contains(suite.alone, bar.label);
@@ -98,6 +104,7 @@ BarVerdict verdict_of(const ErrorBar& bar, const std::vector<const ValidationRow
   }
   v.median = median(sizes);
   v.median_holds = v.median <= bar.median || 2 * v.beyond.size() < rows.size();
+  if (bar.inside) v.inside_holds = v.inside >= *bar.inside * v.with_interval;
   return v;
 }
 
@@ -192,16 +199,24 @@ std::vector<std::string> missed(std::span<const BarVerdict> verdicts) {
     else if (!v.median_holds)
       out.push_back(fmt::format("{}: the median error of {:.1f} % is above {:.4g} %", v.bar.label,
                                 100 * v.median, 100 * v.bar.median));
+    else if (!v.inside_holds)
+      out.push_back(fmt::format("{}: {} of {} are inside their intervals, less than {:.4g} %",
+                                v.bar.label, v.inside, v.with_interval, 100 * *v.bar.inside));
   return out;
 }
 
 std::string to_text(std::span<const BarVerdict> verdicts) {
   std::string text;
-  for (const BarVerdict& v : verdicts)
-    text += fmt::format(
-        "  bar    {:<46} n {:<4} median {:4.1f} % of {:.4g} %, worst {:+.1f} %{}\n", v.bar.label,
-        v.runs, 100 * v.median, 100 * v.bar.median, 100 * v.worst.error,
-        v.bar.worst ? fmt::format(" of {:.4g} %", 100 * *v.bar.worst) : "");
+  for (const BarVerdict& v : verdicts) {
+    text += fmt::format("  bar    {:<46} n {:<4} ", v.bar.label, v.runs);
+    if (v.bar.inside)
+      text += fmt::format("{} of {} inside, of {:.4g} %\n", v.inside, v.with_interval,
+                          100 * *v.bar.inside);
+    else
+      text += fmt::format("median {:4.1f} % of {:.4g} %, worst {:+.1f} %{}\n", 100 * v.median,
+                          100 * v.bar.median, 100 * v.worst.error,
+                          v.bar.worst ? fmt::format(" of {:.4g} %", 100 * *v.bar.worst) : "");
+  }
   return text;
 }
 

@@ -18,9 +18,12 @@ struct ErrorBar {
   std::string metric;  // as rows name it
   bool gpu = false;
   std::vector<Regime> regimes;   // empty: every one
+  bool pressed = false;          // of runs under memory pressure, and of no others
+  bool exact = false;            // of figures that are forecast without an interval
   double median = 0;             // of the errors' sizes, as a share
   std::optional<double> worst;   // likewise; nullopt: any is allowed
   double allowed = 0;            // an error no larger is within, in the metric's own unit
+  std::optional<double> inside;  // the least share of rows inside their intervals
 };
 
 /// Exceptions for a suite: bars to which its runs are not held, or the only ones to which they are.
@@ -36,8 +39,9 @@ struct Bars {
   std::vector<SuiteBars> suites;
 };
 
-/// [[bar]]: `label`, `on` ("cpu" or "gpu"), `metric`, `median`; if wanted `worst`, `regimes` and
-/// `allowed` (a size, of memory). [[suite]]: `name`, `reason`; `alone`, `never`: labels of bars.
+/// [[bar]]: `label`, `on` ("cpu" or "gpu"), `metric`, `median` or `inside`; if wanted `worst`,
+/// `regimes`, `pressed`, `exact` and `allowed` (a size, of memory). [[suite]]: `name`, `reason`;
+/// `alone`, `never`: labels of bars.
 Result<Bars> read_bars(const std::filesystem::path& file);
 
 struct BarVerdict {
@@ -51,6 +55,7 @@ struct BarVerdict {
   Run worst;
   int inside = 0, with_interval = 0;  // rows inside their intervals, of those that have one
   bool median_holds = false;          // or more than half of the runs are within it
+  bool inside_holds = true;           // enough rows are inside their intervals
   // Where it holds on the whole, but not in each regime: the one that it is farthest off in.
   std::optional<Regime> missed_in;
   double missed_median = 0;
@@ -77,7 +82,7 @@ struct LargeError {
 /// The largest errors among runs that are not within the median's bar, largest first.
 std::vector<LargeError> largest_errors(std::span<const BarVerdict> verdicts, std::size_t count);
 
-/// A sentence for every bar whose median does not hold.
+/// A sentence for every bar whose median does not hold, or which too few intervals hold.
 std::vector<std::string> missed(std::span<const BarVerdict> verdicts);
 
 /// A line a bar, for people.

@@ -32,6 +32,7 @@ class Rows {
     shape_.deep = s.workload.depth + s.workload.prompt_tokens >= 8192;
     shape_.quantized_kv = s.kv.types.k != QuantFormat::kF16;
     shape_.gpu = !s.rig.gpus.empty();
+    shape_.pressed = s.memory.has_value();
     given_ids_ = s.runtime.rules == RuntimeRules::kTransformers;
     shape_.counted =
         std::ranges::find(s.runtime.fitted_on, shape_.what) == s.runtime.fitted_on.end();
@@ -239,16 +240,16 @@ void add_percentiles(Rows& rows, const char* metric, const Percentiles& p, const
 }
 
 // A megabyte a token is what the kernel reads of other files meanwhile: neither side is said to
-// have read less.
+// have read less, and where neither has read more from the disk, they agree.
 void add_paging(Rows& rows, const TokenPaging& p, const TokenPaging& m) {
   constexpr double kMin = 1 << 20;
   const auto add = [&](const char* metric, Bytes predicted, Bytes measured,
                        std::optional<Interval> interval) {
-    if (predicted.value <= kMin && measured.value <= kMin) return;
     rows.add(metric, std::max(kMin, predicted.value), std::max(kMin, measured.value), interval);
   };
   add("paging.disk_bytes_per_token", p.disk, m.disk, p.disk_interval);
-  add("paging.swap_bytes_per_token", p.swap, m.swap, p.swap_interval);
+  if (p.swap.value > kMin || m.swap.value > kMin)
+    add("paging.swap_bytes_per_token", p.swap, m.swap, p.swap_interval);
 }
 
 // Of a load that is forecast to be overloaded, waits grow as long as it goes on.

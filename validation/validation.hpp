@@ -37,9 +37,10 @@ struct ValidationRow {
   std::string metric;     // "tg_tps"
   double predicted = 0, measured = 0;
   std::optional<Interval> interval;
-  bool counted = true;  // no: figures of the runtime profile were fitted on it
-  bool gpu = false;     // the rig has one
-  std::string suite;    // path of the kept runs that it belongs to; empty: it was not kept
+  bool counted = true;   // no: figures of the runtime profile were fitted on it
+  bool gpu = false;      // the rig has one
+  bool pressed = false;  // memory was limited, or swapped ([memory])
+  std::string suite;     // path of the kept runs that it belongs to; empty: it was not kept
   // `scale`: the reference for relative errors; 0: the measured value. `allowed`: an absolute
   // difference that always passes.
   double scale = 0, allowed = 0;

@@ -38,6 +38,8 @@ constexpr Shown kShown[] = {
     {"memory.0.total", "memory", "GiB", 0x1p30},
     {"memory.vram", "VRAM", "GiB", 0x1p30},
     {"memory.ram", "RAM", "GiB", 0x1p30},
+    {"paging.disk_bytes_per_token", "disk a token", "MB", 1e6},
+    {"paging.swap_bytes_per_token", "swap a token", "MB", 1e6},
     {"cliffs.0.at_tokens", "speed falls at", "tokens", 1},
 };
 

@@ -296,10 +296,12 @@ interface BarVerdict {
   runs: number;
   median_abs_error: number;
   worst: { id: string; error: number };
-  allowed_median: number;
+  allowed_median: number | null;
+  allowed_inside: number | null;
   allowed_worst: number | null;
   median_holds: boolean;
   worst_holds: boolean;
+  inside_holds: boolean;
 }
 interface Validation {
   rows: ValidationRow[];

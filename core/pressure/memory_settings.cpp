@@ -85,9 +85,6 @@ std::optional<MemorySettings> read_memory_settings(const TomlTable& root, const 
   last.session_tokens = tokens;
   for (const TomlTable& t : root.tables("timeline")) {
     const TimelineEntry next = read_entry(t, last, out.timeline.empty());
-    if (out.limit && (next.other.value > 0 || next.files.value > 0 || next.stream.value > 0))
-      t.refuse("other", "other programs are outside of the limit, and take nothing of it",
-               "leave out memory.limit, or other, files and stream");
     if (out.timeline.empty() && next.at.value > 0) out.timeline.push_back(last);
     out.timeline.push_back(last = next);
   }

@@ -24,7 +24,8 @@ std::string_view name(MemoryLock lock);
 /// From one time to the next entry's.
 struct TimelineEntry {
   Seconds at;
-  Bytes other;            // of other programs, in use; beside what the rig reserves
+  Bytes other;            // of other programs, in use; beside what the rig reserves. These are
+                          // within the limit where there is one: of the same container
   Bytes files;            // that other programs read again and again
   BytesPerSecond stream;  // of files that are read once
   int sessions = 1;       // whose caches are kept, and which all decode together
@@ -49,7 +50,7 @@ struct MemorySettings {
 
 /// Both tables; nullopt where the scenario has neither. `tokens`: of a session where an entry of
 /// the timeline does not say. Refused: a limit above the rig's RAM, an entry that is not later
-/// than the one before, other programs beside a limit, and systems other than Linux.
+/// than the one before, and systems other than Linux.
 std::optional<MemorySettings> read_memory_settings(const TomlTable& root, const Rig& rig,
                                                    TokenCount tokens);
 

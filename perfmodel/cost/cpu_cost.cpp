@@ -334,19 +334,15 @@ Seconds unoverlapped_time(const StepContext& s, const CpuWork& compute, const Cp
          e.kv_unoverlapped_share->value * std::min(compute.cache, read.cache);
 }
 
-// What threads of other programs, which read in order, leave so many of ours: memory gives all of
-// them together what it gives so many threads, and each has as much of it as it has requests in
-// flight. A kernel that prefetches its weights has more of them than a loop of plain reads: on two
-// cores that read 33.4 GB/s one decoding thread beside one reader got 19.2.
+// What threads of other programs, which read in order, leave so many of ours, as max-min fairness
+// has it: what they do not ask for, and no less than a share by requests in flight. A kernel that
+// prefetches its weights has more of them than a loop of plain reads: on two cores that read 33.4
+// GB/s one decoding thread beside one reader got 19.2.
 BytesPerSecond beside_neighbours(const StepContext& s, BytesPerSecond core, double cores) {
   constexpr double kRequests = 19.2 / (33.4 - 19.2);  // of our thread to those of a plain reader
-  const int all = std::max(1, s.rig.cpu.cores);
-  const int reading = int(std::ceil(cores)) + s.settings.neighbours;
   const BytesPerSecond ram = s.rig.ram.bandwidth.value;
-  const BytesPerSecond together =
-      std::min(ram, core * speed_of_cores(std::min(reading, all), all, ram / core));
-  const double ours = cores * kRequests;
-  return together * (ours / (ours + s.settings.neighbours));
+  const double ours = cores * kRequests, theirs = s.settings.neighbours;
+  return std::max(ram - core * theirs, ram * (ours / (ours + theirs)));
 }
 
 // Of weights, with so many cores at work.

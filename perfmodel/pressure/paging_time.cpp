@@ -16,33 +16,38 @@ constexpr Seconds kZramPage{17e-6};
 // Of one page from a usual NVMe drive, where the rig's was not measured.
 constexpr Seconds kDefaultPageRead{100e-6};
 
+BytesPerSecond left_of(BytesPerSecond disk, BytesPerSecond stream) {
+  return std::max(disk - stream, disk / 2);
+}
+
 }  // namespace
 
-BytesPerSecond file_read_rate(const StepContext& s) {
+BytesPerSecond file_read_rate(const StepContext& s, BytesPerSecond stream) {
   const SsdPart& ssd = s.rig.ssd;
-  const BytesPerSecond sequential = ssd.sequential_read.value;
+  const BytesPerSecond sequential = left_of(ssd.sequential_read.value, stream);
   const double share = s.runtime.load.ssd_share.value;
   if (!s.runtime.load.maps_pages || !ssd.mapped_read) return sequential * share;
   // The disk's rate is that of sequential requests. A single reader of mapped pages reaches the
   // rate measured for those, which may be higher. Several readers send requests, and reach the
   // higher of both measured rates: a disk shared with other machines can only be measured too low.
-  const BytesPerSecond pages = ssd.mapped_read->value;
+  const BytesPerSecond pages = left_of(ssd.mapped_read->value, stream);
   const bool by_requests = s.runtime.load.readers > 1 && !s.rig.gpus.empty();
   return by_requests ? std::max(sequential, pages) * share : pages;
 }
 
-Seconds swap_in_time(const StepContext& s, Bytes bytes) {
+Seconds swap_in_time(const StepContext& s, Bytes bytes, BytesPerSecond stream) {
   if (bytes.value <= 0 || !s.memory) return {};
   if (s.memory->swap_on == SwapDevice::kZram) return kZramPage * (bytes.value / kPage);
   const Bytes fault{kPage * std::exp2(s.memory->page_cluster)};
   const Seconds page = s.rig.ssd.page_read ? s.rig.ssd.page_read->value : kDefaultPageRead;
-  const BytesPerSecond disk = s.rig.ssd.sequential_read.value;
+  const BytesPerSecond disk = left_of(s.rig.ssd.sequential_read.value, stream);
   // Faults of two threads took as long as those of one: each frees memory first.
   return (page + fault / disk + kReclaim) * (bytes / fault);
 }
 
 Seconds page_in_time(const StepContext& s, const Paging& paging) {
-  return paging.files / file_read_rate(s) + swap_in_time(s, paging.swapped);
+  return paging.files / file_read_rate(s, paging.stream) +
+         swap_in_time(s, paging.swapped, paging.stream);
 }
 
 }  // namespace rigcast

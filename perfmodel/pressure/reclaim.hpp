@@ -16,10 +16,12 @@ struct HostPools {
   Bytes anonymous;  // memory without a file: the KV cache and buffers
   Bytes files;      // mapped weights, of which every step touches `touched`
   Bytes touched;
-  Bytes rarely{};        // of `files`: any part of them is as likely to be touched
-  Bytes other_files{};   // that other programs read again and again
-  Bytes readahead{};     // of the system, for files that are read once
-  bool streams = false;  // other programs read files once
+  Bytes rarely{};             // of `files`: any part of them is as likely to be touched
+  Bytes other_files{};        // that other programs read again and again
+  bool swap_in_room = false;  // what is swapped takes as much of `room`: zram of RAM, whose pages
+                              // of floating-point caches hardly compress
+  Bytes readahead{};          // of the system, for files that are read once
+  BytesPerSecond stream{};    // of files that other programs read once
 };
 
 enum class Reclaim {
@@ -36,8 +38,10 @@ std::string_view name(Reclaim reclaim);
 struct Paging {
   Reclaim reclaim = Reclaim::kNone;
   Bytes files, files_least;                    // from the disk
+  Bytes files_most{};                          // 0: as `files`
   Bytes swapped, swapped_least, swapped_most;  // from the swap device
-  Bytes lacking;  // that all pools together are too large by; 0: all fits
+  Bytes lacking;          // that all pools together are too large by; 0: all fits
+  BytesPerSecond stream;  // that other programs read from the disk meanwhile
 };
 
 /// Where only one kind of memory may go, the answer is the LRU's own: a cyclic scan of more than

@@ -174,3 +174,26 @@ TEST_CASE("A fault reads as many pages as the system is set to", "[page_in][pres
   // Twice the pages: half the faults, and the same bytes.
   CHECK((eight - rate).value == Approx(2 * (sixteen - rate).value));
 }
+
+TEST_CASE("What others take at the beginning counts for the first answer, too",
+          "[page_in][pressure]") {
+  const Settings settings = fixtures::with(
+      on_cpu("llama-3.1-8b", 64e9), {{"runtime.name", "rigcast"}, {"memory.limit", "8 GiB"}});
+  const auto pressed = [&](const TimelineEntry& first) {
+    Scenario s = scenario(settings);
+    s.memory->timeline = {first};
+    return *sim::simulate(std::make_shared<const Scenario>(std::move(s)), {}).paging;
+  };
+  CHECK(pressed({}).reclaim == "fits");
+  TimelineEntry other;
+  other.other = 6_GiB;  // in the same group
+  CHECK(pressed(other).reclaim == "files");
+}
+
+TEST_CASE("Files that others read once take their rate of the disk, and no more than half",
+          "[page_in][pressure]") {
+  const Scenario s = scenario(on_cpu("llama-3.1-8b", 64e9));
+  const BytesPerSecond alone = file_read_rate(s), disk = s.rig.ssd.sequential_read.value;
+  CHECK(file_read_rate(s, disk * 0.25).value == Approx(0.75 * alone.value));
+  CHECK(file_read_rate(s, disk * 4).value == Approx(0.5 * alone.value));
+}

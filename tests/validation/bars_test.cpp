@@ -115,6 +115,29 @@ TEST_CASE("A bar of several regimes is to hold in each of them", "[bars]") {
   CHECK(verdict(rows, b).median_holds);
 }
 
+TEST_CASE("Runs under memory pressure have bars of their own, for exact figures and for intervals",
+          "[bars]") {
+  ValidationRow exact = row("a", 0.01), wide = row("b", 0.5), outside = row("c", 2);
+  for (ValidationRow* r : {&exact, &wide, &outside}) r->pressed = true;
+  wide.interval = outside.interval = Interval{0, 2};
+  wide.measured = 1, wide.predicted = 1.5;
+  outside.measured = 3, outside.predicted = 9;
+  const std::vector rows = {exact, wide, outside, row("d", 0.03)};
+  ErrorBar b = bar(0.02, 0.02);
+  CHECK(verdict(rows, b).worst.id == "d");
+  b.pressed = b.exact = true;
+  CHECK(verdict(rows, b).runs == 1);
+  CHECK(verdict(rows, b).median_holds);
+  b.exact = false;
+  b.inside = 0.6;
+  const BarVerdict v = verdict(rows, b);
+  CHECK(v.with_interval == 2);
+  CHECK(v.inside == 1);
+  CHECK_FALSE(v.inside_holds);
+  b.inside = 0.5;
+  CHECK(verdict(rows, b).inside_holds);
+}
+
 TEST_CASE("A suite that a bar is not for is not held to it", "[bars]") {
   std::vector rows = {row("a", 0.5), row("b", 0.01)};
   rows[0].suite = "kept/h200/gpu-kv.jsonl.gz";

@@ -3,13 +3,19 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
+#include <thread>
 #include <vector>
 
+#include "engine/memory/process_memory.hpp"
 #include "tests/catch.hpp"
+#include "validation/runs/pressure/other_programs.hpp"
+#include "validation/runs/pressure/swap_area.hpp"
 
 using namespace rigcast;
 using namespace rigcast::validation;
@@ -123,7 +129,61 @@ TEST_CASE("A swap file is there while it is needed, and gone after", "[pressure]
 TEST_CASE("Runs under pressure are the engine's, and say so", "[pressure]") {
   CHECK_FALSE(check_pressure(std::nullopt, false));
   CHECK(check_pressure(limited(64_MiB, {}), false));
-  auto zram = limited(64_MiB, 32_MiB);
-  zram->swap_on = SwapDevice::kZram;
-  CHECK(check_pressure(zram, true));
+  // Of what others have over hours a run has one stream.
+  auto beside = limited(64_MiB, {});
+  beside->timeline.push_back({.at = {}, .other = 16_MiB, .files = {}, .stream = {}});
+  CHECK(check_pressure(beside, true));
+}
+
+TEST_CASE("Swap on zram is a device of its own, and gone after", "[pressure]") {
+  auto run = limited(64_MiB, 32_MiB);
+  run->swap_on = SwapDevice::kZram;
+  if (!possible(run)) return;
+  const auto lines = [] {
+    std::ifstream in("/proc/swaps");
+    return std::count(std::istreambuf_iterator<char>(in), {}, '\n');
+  };
+  const auto before = lines();
+  SwapOfRuns swap;
+  if (const auto error = swap.set(fs::current_path(), run)) {
+    WARN(error->text());  // kernels without zram
+    return;
+  }
+  CHECK(lines() == before + 1);
+  REQUIRE_FALSE(swap.set(fs::current_path(), limited(64_MiB, {})));
+  CHECK(lines() == before);
+}
+
+TEST_CASE("Neighbours read memory of their own until they end", "[pressure]") {
+  const double before = engine::peak_memory().value;
+  std::optional<std::string> text;
+  {
+    auto others = OtherPrograms::begin(2, std::nullopt, std::nullopt);
+    REQUIRE(others);
+    others->start();
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    text = others->text();
+    CHECK(engine::peak_memory().value < before + 128e6);  // theirs is 512 MiB
+  }
+  REQUIRE(text);
+  INFO(*text);
+  CHECK(text->find("neighbours read ") != std::string::npos);
+  CHECK(text->find(" 0.0 GB/s") == std::string::npos);
+  CHECK(::waitpid(-1, nullptr, WNOHANG) < 0);  // no child is left
+}
+
+TEST_CASE("A stream reads its file at the rate that was asked for", "[pressure]") {
+  auto run = limited(64_MiB, {});
+  run->timeline.push_back({.at = {}, .other = {}, .files = {}, .stream = BytesPerSecond{50e6}});
+  auto others = OtherPrograms::begin(0, run, fs::current_path() / "model.gguf");
+  REQUIRE(others);
+  others->start();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  const auto text = others->text();
+  REQUIRE(text);
+  INFO(*text);
+  const double rate = std::stod(text->substr(text->find(" at ") + 4));
+  // Its first piece is read at once; a busy disk may be slower.
+  CHECK(rate > 0);
+  CHECK(rate < 60);
 }

@@ -29,6 +29,7 @@
 #include "validation/runs/local_machine.hpp"
 #include "validation/runs/packed_runs.hpp"
 #include "validation/runs/pressure/memory_group.hpp"
+#include "validation/runs/pressure/swap_area.hpp"
 #include "validation/runs/probed_machine.hpp"
 #include "validation/runs/replay.hpp"
 #include "validation/runs/run_archive.hpp"

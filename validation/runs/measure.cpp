@@ -27,7 +27,7 @@
 #include "report/terminal/progress_line.hpp"
 #include "validation/runs/local_machine.hpp"
 #include "validation/runs/pressure/memory_group.hpp"
-#include "validation/runs/pressure/neighbours.hpp"
+#include "validation/runs/pressure/other_programs.hpp"
 #include "validation/runs/prompt_length.hpp"
 
 namespace rigcast::validation {
@@ -509,16 +509,18 @@ Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOption
   std::unique_ptr<MemoryGroup> group;
   if (s.memory)
     if (auto error = enter_group(s, options, group)) return *error;
+  auto others = OtherPrograms::begin(s.settings.neighbours, s.memory, s.model_file);
+  if (!others) return others.error();
   reset_peak_memory();
   auto loaded = load(s, options);
   if (!loaded) return interrupted() ? stopped() : loaded.error();
   if (group)
     if (auto error = drop_from_page_cache(*s.model_file, stop_flag())) return *error;
   if (auto error = runner.prepare(*loaded)) return *error;
-  {
-    const Neighbours neighbours(s.settings.neighbours);
-    if (auto error = time_resident(*loaded, options, runner, bool(s.memory), runs)) return *error;
-  }
+  others->start();
+  if (auto error = time_resident(*loaded, options, runner, bool(s.memory), runs)) return *error;
+  const std::optional<std::string> beside = others->text();
+  *others = {};
   runs.gpus = loaded->executor->gpus();
   runs.host = memory_of_host(loaded->executor->host());
   if (options.trace) trace_one_more(*loaded->executor, runner, runs, options, out);
@@ -528,6 +530,7 @@ Result<Executed> execute(std::shared_ptr<Scenario> scenario, const ExecuteOption
   show_progress("");
   out.report = measured_report(scenario, *placement, runs);
   out.busy = busy_text(runs);
+  if (beside) out.report.warnings.push_back(*beside);
   add_warnings(out, options, runs);
   return out;
 } catch (const Interrupted&) {

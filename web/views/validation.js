@@ -138,10 +138,12 @@ function barsPanel(v) {
     b.metric,
     count(b.runs),
     percent1(b.median_abs_error),
-    percent1(b.allowed_median),
+    b.allowed_inside === null
+      ? percent1(b.allowed_median ?? 0)
+      : `${percent1(b.allowed_inside)} inside`,
     `${signed(b.worst.error)} (${b.worst.id})`,
     b.allowed_worst === null ? "any" : percent1(b.allowed_worst),
-    b.median_holds && b.worst_holds ? "holds" : "missed",
+    b.median_holds && b.worst_holds && b.inside_holds ? "holds" : "missed",
   ]);
   const head = ["bar", "metric", "#runs", "#median", "#allowed", "#worst", "#allowed", ""];
   head[7] = "verdict";

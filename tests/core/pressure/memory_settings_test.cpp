@@ -76,5 +76,4 @@ TEST_CASE("Memory that cannot be is refused with what would do", "[pressure]") {
   CHECK(read("[[timeline]]\nat = \"1 h\"\n[[timeline]]\nat = \"1 h\"").error);
   CHECK(read("[[timeline]]\nat = \"1 h\"\n[[timeline]]\nother = \"1 GiB\"").error);
   CHECK(read("[[timeline]]\nat = \"-1 h\"").error);
-  CHECK(read("[memory]\nlimit = \"8 GiB\"\n[[timeline]]\nother = \"1 GiB\"").error);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Runs under memory pressure: a control group of Linux that limits this process's memory, a swap
-// file, and the kernel's counters of what comes back.
+// Runs under memory pressure: a control group of Linux that limits this process's memory, and the
+// kernel's counters of what comes back.
 
 #include <filesystem>
 #include <memory>
@@ -19,34 +19,6 @@ struct PagedIn {
 };
 /// nullopt where the system does not tell.
 std::optional<PagedIn> paged_in();
-
-/// A file on which the system swaps, while the object lives.
-class SwapFile {
- public:
-  /// In `folder`, on a file system whose files may be swapped on. Those of processes that were
-  /// killed are removed first. Errors: kMachine, with what has
-  /// to be there; the process must be root's.
-  static Result<std::unique_ptr<SwapFile>> open(const std::filesystem::path& folder, Bytes bytes);
-  ~SwapFile();
-  SwapFile(const SwapFile&) = delete;
-  SwapFile& operator=(const SwapFile&) = delete;
-
- private:
-  explicit SwapFile(std::filesystem::path path) : path_(std::move(path)) {}
-  std::filesystem::path path_;
-};
-
-/// The swap file of the run that comes next.
-class SwapOfRuns {
- public:
-  /// As much swap on a file in `folder` as the run has on a disk; none where it has none.
-  std::optional<Error> set(const std::filesystem::path& folder,
-                           const std::optional<MemorySettings>& run);
-
- private:
-  std::unique_ptr<SwapFile> file_;
-  Bytes bytes_;  // of the file
-};
 
 /// The process is in a control group with a limit while the object lives. Pages of files that were
 /// in memory before are not counted to it: they are to be dropped first.
