@@ -104,6 +104,12 @@ std::string placement_note(const Scenario& s, const LoadSimulation& simulation) 
       in_ram, layers.size(), text_count(simulation.cache_tokens()));
 }
 
+// How short memory is with as much of the load as is served; empty: it is not.
+std::string note_on_paging(LoadSimulation& simulation, const Load& load, double most) {
+  if (!simulation.figures(planner::with_amount(planner::lasting(load), most))) return {};
+  return simulation.paging_note();
+}
+
 // A row for each of several machines.
 int capacities(const Options& o, const TomlDocument& document, const Catalogue& catalogue) {
   const auto prices = o.machines.prices_of(catalogue);
@@ -159,6 +165,9 @@ int capacity_verb(const Options& o, const Catalogue& catalogue) {
     report.notes.push_back(std::move(note));
   if (auto note = note_on_ram_limit(*scenario, simulation->memory().ram_cache); !note.empty())
     report.notes.push_back(std::move(note));
+  if (report.capacity.most > 0 && scenario->memory)
+    if (auto note = note_on_paging(*simulation, load, report.capacity.most); !note.empty())
+      report.notes.push_back(std::move(note));
   if (load.duration) report.notes.emplace_back("the load goes on: its duration is left out");
   if (const auto low =
           planner::find_most(load, serve_at(MachineSpeed::kSlowest), report.capacity.most))

@@ -93,6 +93,7 @@ std::optional<Error> add_serving(Report& report, const std::string& trace_file,
     if (auto error = write_file(requests_file, requests)) return error;
   if (auto note = note_on_ram_limit(s, simulation->memory().ram_cache); !note.empty())
     report.warnings.push_back(std::move(note));
+  if (auto note = simulation->paging_note(); !note.empty()) report.warnings.push_back(note);
   if (!file) return std::nullopt;
   file->trace.finish();
   if (auto note = file->trace.left_out(); !note.empty())

@@ -59,6 +59,7 @@ std::optional<Error> add_serving(Report& report) {
   report.serving = *std::move(serving);
   if (auto note = note_on_ram_limit(s, simulation->memory().ram_cache); !note.empty())
     report.warnings.push_back(std::move(note));
+  if (auto note = simulation->paging_note(); !note.empty()) report.warnings.push_back(note);
   return std::nullopt;
 }
 

@@ -32,6 +32,7 @@ struct StepUse {
   Bytes exchanged;  // between GPUs, by all of them together
   Bytes streamed;   // weights to the GPU: equivalent bytes at the rate of h2d
   Bytes read;       // by the CPU: equivalent bytes at the rate of RAM
+  Bytes paged;      // that come back into RAM which was too small for them
   /// Of `time`, what the stages of a pipeline behind the first one take: a stage begins a step when
   /// it has ended the step before, and the stage before it has ended this one.
   std::array<Seconds, kMaxStages - 1> later_stages{};
@@ -41,6 +42,7 @@ struct StepUse {
     exchanged += other.exchanged;
     streamed += other.streamed;
     read += other.read;
+    paged += other.paged;
     for (std::size_t i = 0; i < later_stages.size(); ++i) later_stages[i] += other.later_stages[i];
     return *this;
   }
@@ -50,6 +52,7 @@ struct StepUse {
     use.exchanged = use.exchanged * by;
     use.streamed = use.streamed * by;
     use.read = use.read * by;
+    use.paged = use.paged * by;
     for (Seconds& stage : use.later_stages) stage *= by;
     return use;
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "perfmodel/overlap.hpp"
+#include "perfmodel/page_in.hpp"
 #include "perfmodel/runtimes/runtime_models.hpp"
 #include "perfmodel/step.hpp"
 
@@ -121,6 +122,12 @@ TokenCount BatchTime::cold_tokens(TokenCount count, TokenCount cached) const {
   return rigcast::cold_tokens(s_, memory_, Batch(sequences, 1));
 }
 
+bool BatchTime::is_paged(TokenCount count, TokenCount cached) const {
+  if (!s_.memory) return false;
+  const std::vector<Sequence> sequences(std::size_t(count), {cached, 1});
+  return page_in(s_, placement_, memory_, Batch(sequences, 1)).lacking.value > 0;
+}
+
 StepUse BatchTime::pass(const std::vector<SequencePart>& parts) const {
   const TokenCount half_cell = (s_.runtime.memory.kv_padding - 1) / 2;
   std::vector<Sequence> sequences;
@@ -140,6 +147,7 @@ StepUse BatchTime::pass(const std::vector<SequencePart>& parts) const {
   if (!decodes && !prompts) separate_attention(s_, alike_, step);
   if (runtime_model(s_.runtime).samples_on_gpu()) step.logits = {};
   StepUse use = moved_by(s_, step);
+  use.paged = step.page_in.files + step.page_in.swapped;
   use.time = steady_period(s_, step);
   if (s_.rig.between_stages) add_later_stages(s_, step, use);
   return use;

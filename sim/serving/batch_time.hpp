@@ -32,6 +32,8 @@ class BatchTime {
   [[nodiscard]] sim::StepUse use_of(const std::vector<SequencePart>& parts) const;
   /// Tokens outside VRAM while `count` sequences with `cached` tokens each get one more.
   [[nodiscard]] TokenCount cold_tokens(TokenCount count, TokenCount cached) const;
+  /// True if the scenario's memory is too small for all that such a step touches.
+  [[nodiscard]] bool is_paged(TokenCount count, TokenCount cached) const;
 
  private:
   [[nodiscard]] sim::StepUse pass(const std::vector<SequencePart>& parts) const;

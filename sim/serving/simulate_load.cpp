@@ -166,8 +166,13 @@ Result<ServingFigures> LoadSimulation::figures(const Load& stated, MachineSpeed 
     return speed == MachineSpeed::kFastest ? interval.high : interval.low;
   };
   const double decodes = 1 / share(decode_), prompts = 1 / share(prompt_);
+  Paged paged;
   const StepTime time = [&](const StepWork& work) {
-    return cost_(work) * (work.prompts.empty() ? decodes : prompts);
+    const sim::StepUse use = cost_(work);
+    ++paged.steps;
+    if (use.paged.value > 0) ++paged.short_of_memory;
+    paged.bytes += use.paged;
+    return use * (work.prompts.empty() ? decodes : prompts);
   };
   const auto run = serve(accepted, *s.scheduler, room_, time, ram_, events);
   if (!run) return run.error();
@@ -184,6 +189,7 @@ Result<ServingFigures> LoadSimulation::figures(const Load& stated, MachineSpeed 
                           .slots = s.scheduler->layout == KvLayout::kSlots,
                           .shortened = (*offered)->shortened(),
                           .slo = load.slo};
+  if (speed == MachineSpeed::kForecast) paged_ = paged;
   if (served_ && speed == MachineSpeed::kForecast) served_(served);
   ServingFigures figures = figures_of(served);
   // Of a trace, the requests of all engines are known.
@@ -195,6 +201,15 @@ Result<ServingFigures> LoadSimulation::figures(const Load& stated, MachineSpeed 
     figures.shortened_is_about = false;
   }
   return figures;
+}
+
+std::string LoadSimulation::paging_note() const {
+  if (paged_.short_of_memory == 0) return {};
+  return fmt::format(
+      "memory is short in {:.0f} % of the steps: {} come back for each of these, from the disk or "
+      "from swap",
+      std::ceil(100 * double(paged_.short_of_memory) / double(paged_.steps)),
+      text_gb(paged_.bytes / double(paged_.short_of_memory)));
 }
 
 Result<ServingReport> LoadSimulation::report(const Load& load, ServingWatch* events) {

@@ -1,7 +1,9 @@
 #pragma once
 // A scenario's load on its machine, served by its runtime's rules.
 
+#include <cstdint>
 #include <functional>
+#include <string>
 #include <utility>
 
 #include "core/base/error.hpp"
@@ -43,6 +45,8 @@ class LoadSimulation {
   /// arrives.
   Result<ServingFigures> figures(const Load& load, MachineSpeed speed = MachineSpeed::kForecast,
                                  ServingWatch* events = nullptr);
+  /// Of the load that was served last: in words, how short memory was; empty: it was not.
+  [[nodiscard]] std::string paging_note() const;
   /// Also at both ends of the forecast's interval. `events` is told of the forecast.
   Result<ServingReport> report(const Load& load, ServingWatch* events = nullptr);
 
@@ -60,6 +64,13 @@ class LoadSimulation {
   ProfileInterval decode_, prompt_;
   Watch watch_;
   Served served_;
+  // Of the forecast that was made last: steps, those that read again what memory had no room for,
+  // and what these read.
+  struct Paged {
+    std::int64_t steps = 0, short_of_memory = 0;
+    Bytes bytes;
+  };
+  Paged paged_;
 };
 
 }  // namespace rigcast

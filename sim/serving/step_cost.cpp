@@ -36,29 +36,34 @@ StepUse StepCost::operator()(const StepWork& work) {
   return time_.use_of(parts) + sampling;
 }
 
-// The longest cache of each sequence with which none of its tokens is outside VRAM; nullopt: none
-// is with `up_to` tokens.
-std::optional<TokenCount> StepCost::longest_without_cold(TokenCount count, TokenCount up_to) {
+// Where caches are no longer where they are computed, blocks in VRAM or pages in RAM.
+bool StepCost::leaves_memory(TokenCount count, TokenCount cached) const {
+  return time_.cold_tokens(count, cached) > 0 || time_.is_paged(count, cached);
+}
+
+// The longest cache of each sequence with which none of it leaves memory; nullopt: none does with
+// `up_to` tokens.
+std::optional<TokenCount> StepCost::longest_in_memory(TokenCount count, TokenCount up_to) {
   Kink& kink = kinks_[count];
   if (kink.last_without) return kink.last_without;
   if (up_to <= kink.none_up_to) return std::nullopt;
-  if (time_.cold_tokens(count, up_to) == 0) {
+  if (!leaves_memory(count, up_to)) {
     kink.none_up_to = up_to;
     return std::nullopt;
   }
   TokenCount without = std::max<TokenCount>(0, kink.none_up_to), with = up_to;
   while (with - without > 1) {
     const TokenCount middle = without + (with - without) / 2;
-    (time_.cold_tokens(count, middle) == 0 ? without : with) = middle;
+    (leaves_memory(count, middle) ? with : without) = middle;
   }
   return kink.last_without = without;
 }
 
 // Time has a kink, or a step, where blocks begin to be in RAM, and another one behind it where
-// their copies take longer than the computation that hides them.
+// their copies take longer than the computation that hides them; a step, where pages leave RAM.
 StepCost::Lengths StepCost::lengths_around(TokenCount count, double cached) {
   const auto [low, high] = powers_around(cached);
-  const auto last = longest_without_cold(count, high);
+  const auto last = longest_in_memory(count, high);
   if (!last) return {low, high};
   if (cached <= double(*last)) return {low, std::min(high, *last)};
   const double excess = cached - double(*last);

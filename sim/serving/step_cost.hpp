@@ -27,14 +27,15 @@ class StepCost {
   // Lengths of the cache between which time is a line, the second one longer.
   using Lengths = std::pair<TokenCount, TokenCount>;
   Lengths lengths_around(TokenCount count, double cached);
-  std::optional<TokenCount> longest_without_cold(TokenCount count, TokenCount up_to);
+  bool leaves_memory(TokenCount count, TokenCount cached) const;
+  std::optional<TokenCount> longest_in_memory(TokenCount count, TokenCount up_to);
   sim::StepUse of_decodes(TokenCount count, double mean_cached);
   sim::StepUse at(TokenCount count, TokenCount cached);
 
   BatchTime time_;
   Seconds sampling_;                                                 // of one token, on the host
   std::map<std::pair<TokenCount, TokenCount>, sim::StepUse> known_;  // by sequences, cached tokens
-  // By sequences: what is known of the lengths at which blocks begin to be in RAM.
+  // By sequences: what is known of the lengths at which caches begin to leave memory.
   struct Kink {
     TokenCount none_up_to = -1;
     std::optional<TokenCount> last_without;

@@ -148,6 +148,42 @@ TEST_CASE("Steps between the lengths that are computed are as if computed", "[se
   }
 }
 
+TEST_CASE("Steps of a server whose memory is short are slow from the token on that has no room",
+          "[serving][pressure]") {
+  Settings settings = {{"rig.gpu", "[]"},
+                       {"rig.os", "linux"},
+                       {"model.name", "llama-3.1-8b"},
+                       {"runtime.name", "rigcast"},
+                       {"workload.context", "8192"},
+                       {"scheduler.max_sequences", "4"},
+                       {"memory.limit", "6 GiB"},
+                       {"memory.swap", "8 GiB"},
+                       {"load.users", "4"},
+                       {"load.requests", "8"},
+                       {"workload.prompt_tokens", "4000"}};
+  const Scenario s = scenario(settings);
+  auto made = LoadSimulation::make(s);
+  REQUIRE(made);
+  const BatchTime exact(s, made->placement(), made->memory());
+  StepCost cost(s, made->placement(), made->memory());
+  TokenCount last = 256;
+  while (last < 8192 && !exact.is_paged(4, last + 1)) ++last;
+  REQUIRE(last < 8000);
+  for (const TokenCount cached : {last - 100, last, last + 1, last + 100}) {
+    INFO(cached << " of " << last);
+    StepWork work;
+    work.decodes = 4;
+    work.decodes_cached = 4 * double(cached);
+    const sim::StepUse use = cost(work);
+    CHECK((use.paged.value > 0) == (cached > last));
+    CHECK(use.time.value ==
+          Approx(exact.of(std::vector<SequencePart>(4, {cached, 1})).value).epsilon(0.01));
+  }
+  CHECK(made->paging_note().empty());
+  REQUIRE(made->figures(*s.load));
+  CHECK(made->paging_note().starts_with("memory is short in "));
+}
+
 TEST_CASE("A faster machine serves no worse", "[serving]") {
   const Scenario s =
       scenario({{"load.preset", "chat"}, {"load.users", "6"}, {"load.requests", "300"}});
