@@ -23,6 +23,7 @@ namespace rigcast {
 namespace {
 
 constexpr std::size_t kShown = 3;
+constexpr std::size_t kShownOfMemory = 6;  // where it is short, for what helps depends on the user
 
 double request_seconds(const Scenario& s) { return mean_turn(s).value; }
 
@@ -96,7 +97,8 @@ double own_loss(const planner::QualityTable& quality, const Scenario& s) {
 // Changes of one kind are shown once: of all placements, of all mixes, and so on, the best.
 std::string kind_of(const sim::Alternative& a) {
   const std::string& key = a.set.front().first;
-  return key.starts_with("placement.") ? "placement" : key;
+  const bool swaps_less = key == "memory.swap" || key == "memory.swappiness";
+  return key.starts_with("placement.") ? "placement" : swaps_less ? "memory.swap" : key;
 }
 
 // What a change is paid with, in the order of the advice. Context and parts come last: what they
@@ -146,10 +148,13 @@ Result<std::vector<Advice>> advise(const TomlDocument& document, const Catalogue
   }
   std::ranges::stable_sort(ranked, {},
                            [](const RankedAdvice& a) { return std::tuple(a.price, -a.merit); });
+  const bool pressed = report.paging && report.paging->reclaim != "fits";
+  const bool later = report.hours && report.hours->first_page;
+  const std::size_t most = pressed || later ? kShownOfMemory : kShown;
   std::vector<Advice> best;
   std::set<std::string> kinds;
   for (RankedAdvice& a : ranked)
-    if (best.size() < kShown && kinds.insert(a.kind).second) best.push_back(std::move(a.advice));
+    if (best.size() < most && kinds.insert(a.kind).second) best.push_back(std::move(a.advice));
   return best;
 }
 

@@ -1,6 +1,7 @@
 // Speed of one thread with weights of every format, relative to Q4_K: one row of activations times
-// a matrix that exceeds all caches, as for a decoded token, and a batch of 512 tokens. Processor
-// time, alternating runs, medians; exits with 1 if a bar is missed.
+// a matrix that exceeds all caches, as for a decoded token; one that the core's own cache holds,
+// which tells what of the time is computation; and a batch of 512 tokens. Processor time,
+// alternating runs, medians; exits with 1 if a bar is missed.
 
 #include <fmt/core.h>
 
@@ -21,8 +22,9 @@ using namespace rigcast::engine;
 namespace {
 
 constexpr std::int64_t kColumns = 4096, kTokens = 512, kBatchRows = 256;
-constexpr std::size_t kBytes = std::size_t(256) << 20;  // bytes of a matrix that a token reads
-constexpr int kTurns = 5;
+constexpr std::size_t kBytes = std::size_t(256) << 20;   // bytes of a matrix that a token reads
+constexpr std::size_t kCached = std::size_t(256) << 10;  // and of one in the core's cache
+constexpr int kTurns = 5, kPasses = 256;
 constexpr double kDecodeBar = 0.6, kPromptBar = 0.5;  // relative to Q4_K
 
 double processor_seconds() {
@@ -45,6 +47,7 @@ std::vector<std::byte> weights() {
 
 struct Rates {
   double gb_s = 0;     // rate for one row of activations
+  double cached = 0;   // weights a second of one that is in the cache, times 1e-9
   double gflop_s = 0;  // rate for the batch
 };
 
@@ -72,11 +75,18 @@ class Bench {
     double begin = processor_seconds();
     multiply_rows(all, one_, 0, rows, out_.data(), rows, scratch_);
     const double decode = processor_seconds() - begin;
+    const std::int64_t few = std::int64_t(kCached) / row_bytes;
+    const Matrix held{bytes_.data(), format, kColumns, few};
+    begin = processor_seconds();
+    for (int pass = 0; pass < kPasses; ++pass)
+      multiply_rows(held, one_, 0, few, out_.data(), few, scratch_);
+    const double cached = processor_seconds() - begin;
     const Matrix some{bytes_.data(), format, kColumns, kBatchRows};
     begin = processor_seconds();
     multiply_rows(some, many_, 0, kBatchRows, y_.data(), kBatchRows, scratch_);
     const double prompt = processor_seconds() - begin;
     return {double(rows * row_bytes) / decode / 1e9,
+            double(few * kColumns) * kPasses / cached / 1e9,
             2.0 * double(kColumns * kBatchRows * kTokens) / prompt / 1e9};
   }
 
@@ -91,26 +101,31 @@ class Bench {
 
 int main() {
   Bench bench;
-  std::vector<double> decode[kComputedFormatCount], prompt[kComputedFormatCount];
+  std::vector<double> decode[kComputedFormatCount], cached[kComputedFormatCount],
+      prompt[kComputedFormatCount];
   for (int turn = 0; turn <= kTurns; ++turn)
     for (int i = 0; i < kComputedFormatCount; ++i) {
       const Rates r = bench.measure(QuantFormat(i));
       if (turn == 0) continue;  // the first round touches memory and buffers
       decode[i].push_back(r.gb_s);
+      cached[i].push_back(r.cached);
       prompt[i].push_back(r.gflop_s);
     }
   const auto q4_k = std::size_t(QuantFormat::kQ4_K);
-  const double of_decode = median(decode[q4_k]), of_prompt = median(prompt[q4_k]);
+  const double of_decode = median(decode[q4_k]), of_cached = median(cached[q4_k]),
+               of_prompt = median(prompt[q4_k]);
   fmt::print("{}, one thread, processor time, medians of {}\n", cpu::int8_kernels().name, kTurns);
-  fmt::print("{:<8}{:>8} {:>8} {:>10} {:>8}\n", "", "GB/s", "of Q4_K", "GFLOP/s", "of Q4_K");
+  fmt::print("{:<8}{:>8} {:>8} {:>15} {:>8} {:>10} {:>8}\n", "", "GB/s", "of Q4_K", "cached, 1e9/s",
+             "of Q4_K", "GFLOP/s", "of Q4_K");
   int missed = 0;
   for (int i = 0; i < kComputedFormatCount; ++i) {
     const QuantFormat f = QuantFormat(i);
     const double d = median(decode[i]) / of_decode, p = median(prompt[i]) / of_prompt;
     const bool low = d < kDecodeBar || (cpu::has_int8_kernel(f) && p < kPromptBar);
     missed += low;
-    fmt::print("{:<8}{:>8.1f} {:>8.2f} {:>10.0f} {:>8.2f}{}\n", info(f).name, d * of_decode, d,
-               p * of_prompt, p, low ? "   MISSED" : "");
+    const double c = median(cached[i]);
+    fmt::print("{:<8}{:>8.1f} {:>8.2f} {:>15.1f} {:>8.2f} {:>10.0f} {:>8.2f}{}\n", info(f).name,
+               d * of_decode, d, c, c / of_cached, p * of_prompt, p, low ? "   MISSED" : "");
   }
   fmt::print("bars: {} of Q4_K's bytes a second, {} of its prompts\n", kDecodeBar, kPromptBar);
   return missed > 0 ? 1 : 0;

@@ -224,6 +224,7 @@ int plan_verb(const Options& o, const Catalogue& catalogue) {
   if (is_paged(o.emit)) assume_paged(*document, o.emit);
   const auto scenario = make_scenario(*document, catalogue);
   if (!scenario) return fail(scenario.error());
+  warn_of_hours(*scenario);
   if (scenario->load)
     return plan_for_load(*document, *scenario, o.constraints, o.emit, o.output, catalogue);
   auto constraints = o.constraints.constraints();

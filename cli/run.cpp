@@ -24,6 +24,7 @@
 #include "engine/tokenizer/file_vocabulary.hpp"
 #include "validation/runs/local_machine.hpp"
 #include "validation/runs/measure.hpp"
+#include "validation/runs/pressure/swap_area.hpp"
 
 namespace rigcast::cli {
 namespace {
@@ -140,6 +141,10 @@ int run_verb(const Options& options, const Catalogue& catalogue) {
   if (!options.logits.tokens_file.empty()) return write_logits(*scenario, how, options.logits);
   how.text_to_stderr = options.output.format != Format::kText || !options.output.file.empty();
   how.trace = !options.trace_file.empty();
+  validation::SwapOfRuns swap;
+  if (scenario->memory && scenario->model_file)
+    if (auto error = swap.set(scenario->model_file->parent_path(), scenario->memory))
+      return fail(*error);
   auto executed = validation::execute(scenario, how);
   if (!executed) return fail(executed.error());
   std::ranges::copy(scenario->warnings, std::back_inserter(executed->report.warnings));

@@ -123,12 +123,12 @@ int simulate_verb(const Options& options, const Catalogue& catalogue) {
   if (!document) return fail(document.error());
   auto scenario = make_scenario(*document, catalogue);
   if (!scenario) return fail(scenario.error());
-  if (const auto error =
-          check_inputs_stay(*scenario, options.flags.file(),
-                            {options.output.file, options.output.html, options.trace_file,
-                             options.requests_file}))
+  if (const auto error = check_inputs_stay(
+          *scenario, options.flags.file(),
+          {options.output.file, options.output.html, options.trace_file, options.requests_file}))
     return fail(*error);
 
+  if (options.output.format == Format::kCsv) warn_of_hours(*scenario);
   if (scenario->load && options.output.format == Format::kCsv)
     return fail(bad_input("a load has no csv", "--format json, or --requests FILE"));
   if (!scenario->load && !options.requests_file.empty())

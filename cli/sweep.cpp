@@ -147,8 +147,9 @@ std::optional<Error> check_value(const Sweep& sweep, std::size_t key, std::int64
 // forecast. Of a long range, 256 are looked at: the column of errors tells of the others.
 std::optional<Error> check_values(const Sweep& sweep, const Catalogue& catalogue) {
   const std::vector<SweptKey>& keys = sweep.space.keys();
-  if (keys.empty())
-    if (const auto scenario = scenario_at(sweep, 0, catalogue); !scenario) return scenario.error();
+  const auto first = scenario_at(sweep, 0, catalogue);
+  if (first) warn_of_hours(*first);
+  if (keys.empty() && !first) return first.error();
   for (std::size_t k = 0; k < keys.size(); ++k) {
     const auto count = std::int64_t(keys[k].values.size());
     for (std::int64_t v = 0; v < count; v += std::max<std::int64_t>(1, count / 256))

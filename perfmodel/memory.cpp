@@ -7,6 +7,7 @@
 #include "core/model/traffic.hpp"
 #include "perfmodel/context/companions.hpp"
 #include "perfmodel/context/host_copies.hpp"
+#include "perfmodel/pressure/host_room.hpp"
 #include "perfmodel/runtimes/runtime_models.hpp"
 
 namespace rigcast {
@@ -191,11 +192,14 @@ void leave_on_disk(const MemoryContext& s, MemoryPlan& plan) {
   host.weights -= plan.outside_ram;
 }
 
-// A CPU's cache may be swapped. Beside a GPU that copies from it, it is pinned.
+// A CPU's cache may be swapped. Beside a GPU that copies from it, it is pinned. A control group
+// whose swappiness is 0 is never swapped while there are pages of files, as those of the program.
 void swap_out(const MemoryContext& s, MemoryPlan& plan) {
   DeviceMemory& host = plan.devices.back();
   if (!s.memory || s.memory->locks_kv() || !s.rig.gpus.empty()) return;
-  plan.swapped = std::clamp(-host.free(), Bytes{}, std::min(s.memory->swap, host.kv));
+  const bool never = s.memory->swappiness == 0 && s.memory->limit;
+  if (never && mapped_weights(s, plan).value > 0) return;
+  plan.swapped = std::clamp(-host.free(), Bytes{}, std::min(swap_with_room(s), host.kv));
   host.kv -= plan.swapped;
 }
 

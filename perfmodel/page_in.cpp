@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "perfmodel/memory.hpp"
+#include "perfmodel/pressure/host_room.hpp"
 
 namespace rigcast {
 namespace {
@@ -50,13 +51,6 @@ Bytes cached_bytes(const StepContext& s, const Placement& p, const Batch& batch)
   return sum;
 }
 
-// What the kernel keeps free of all RAM: twice its watermarks' distance above the lowest one
-// (mm/page_alloc.c: the square root of 16 x RAM in KiB, and 0.1 % of RAM).
-Bytes kept_free(Bytes ram) {
-  const double lowest = 1024 * std::sqrt(16 * ram.value / 1024);
-  return Bytes{lowest + 2 * std::max(lowest / 4, 0.001 * ram.value)};
-}
-
 }  // namespace
 
 HostPools host_pools(const StepContext& s, const Placement& placement, const MemoryPlan& memory,
@@ -69,16 +63,16 @@ HostPools host_pools(const StepContext& s, const Placement& placement, const Mem
   const Bytes mapped = mapped_weights(s, memory);
   const Bytes copies = std::max(Bytes{}, host.weights + memory.outside_ram - mapped);
   const bool pinned = !s.rig.gpus.empty();
-  const bool limited = s.memory && s.memory->limit;
   const bool locks_kv = pinned || (s.memory && s.memory->locks_kv());
   const bool locks_weights = s.memory && s.memory->locks_weights();
 
   HostPools out;
   out.room = host.capacity - host.overhead;
-  if (!limited && s.memory) out.room -= kept_free(s.rig.ram.capacity.value);
+  if (s.memory) out.room = std::min(out.room, room_of_ram(s));
   (locks_kv ? out.locked : out.anonymous) += used_cache;
   (locks_kv ? out.locked : out.idle) += cache - used_cache;
-  (pinned ? out.locked : out.anonymous) += host.activations + copies;
+  (pinned ? out.locked : out.anonymous) += host.activations;
+  (pinned || locks_weights ? out.locked : out.anonymous) += copies;
   // Of a GPU's staging buffers. The CPU's program is pages of its own file, few of which a step
   // needs: 417 MiB were enough for 368 of weights, 45 of cache and a program of 60.
   if (pinned) out.locked += host.staging;
@@ -92,8 +86,7 @@ HostPools host_pools(const StepContext& s, const Placement& placement, const Mem
     out.rarely = std::min(files, Bytes{used.experts});
     out.touched = std::min(files, Bytes{used.always + chosen});
   }
-  // A control group's limit does not count them.
-  out.swap_in_room = s.memory && !limited && s.memory->swap_on == SwapDevice::kZram;
+  if (s.memory) out.swap = swap_with_room(s);
   out.readahead = s.rig.ssd.readahead ? s.rig.ssd.readahead->value : kDefaultReadahead;
   if (!at) return out;
   out.locked += at->other;

@@ -58,7 +58,7 @@ std::string fit_text(const Report& r) {
     return fmt::format("{}, {} threads", runs, s.settings.threads);
   }
   // With [memory] the kernel's view counts: the program itself is pages that may leave, too.
-  if (r.paging && r.paging->disk + r.paging->swap > Bytes{})
+  if (r.paging && r.paging->disk + r.paging->swap > Bytes{} && !r.serving)
     return "runs, short of memory: pages leave and come back";
   if (r.memory.outside_ram.value > 0 && !r.paging)
     return fmt::format("runs from the disk: RAM lacks {}", text_gib(r.memory.outside_ram));

@@ -176,8 +176,8 @@ def s7(r):
     beside = [("none", ()), *((f"{n}", (f"runtime.neighbours={n}",)) for n in (1, 2, 4)),
               ("2, with isolated cores", ("runtime.neighbours=2", "runtime.isolated=true",
                                           "runtime.threads=4")),
-              ("none, the GPU behind a far node", ("rig.gpu_on_far_node=true",
-                                                   "rig.remote_read=34 GB/s"))]
+              ("none, the GPU behind a far node, 34 GB/s between",
+               ("rig.gpu_on_far_node=true", "rig.remote_read=34 GB/s"))]
     shared = []
     for name, sets in beside:
         flags = [word for s in sets for word in ("--set", s)]
@@ -199,7 +199,7 @@ def s9(r):
         interval = f" ({number(low)} to {number(high)})" if high > 1.001 * low else ""
         return [name, "never" if first is None else f"{first / 3600:.1f} h", speed + interval,
                 number(last["disk_bytes_per_step"] / 1e9), number(last["swap_bytes_per_step"] / 1e6),
-                f"{100 * hours['tokens'] / hours['unpressed_tokens']:.0f} %"]
+                f"{hours['tokens']:,.0f}"]
 
     def change(name, *sets):
         return cells("s9-pressure", name, *(word for s in sets for word in ("--set", s)))
@@ -209,6 +209,7 @@ def s9(r):
             change("swappiness 0", "memory.swappiness=0"),
             change("no swap", "memory.swap=0 B"),
             change("KV locked", "memory.lock=kv"),
+            change("pages of weights in order", "memory.in_order=true"),
             change("weights locked", "memory.lock=weights"),
             change("swap on zram", "memory.swap_on=zram"),
             change("KV in Q8_0", "kv.type_k=q8_0", "kv.type_v=q8_0"),
@@ -216,7 +217,7 @@ def s9(r):
             change("96 GB of RAM", "rig.ram_capacity=96 GiB")]
     return {"s9_hours": table(["", "first page leaves", "tok/s of a session after 6 h",
                                "GB from the disk a step", "MB from swap a step",
-                               "tokens of 6 h, of those with memory enough"], rows, LEFT)}
+                               "tokens of all sessions in 6 h"], rows, LEFT)}
 
 
 def s10(r):

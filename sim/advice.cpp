@@ -152,6 +152,8 @@ class Collector {
       set("weights leave in order (MADV_SEQUENTIAL)", "memory.in_order", "true");
     if (m.swap.value > 0) {
       set("no swap", "memory.swap", quoted("0 B"));
+      if (m.swap_on == SwapDevice::kDisk && m.page_cluster < 5)
+        set("page-cluster 5", "memory.page_cluster", "5");
       for (const int swappiness : {10, 0})
         if (m.swappiness > swappiness)
           set(fmt::format("swappiness {}", swappiness), "memory.swappiness",
@@ -159,8 +161,11 @@ class Collector {
       if (m.swap_on != SwapDevice::kZram) set("swap on zram", "memory.swap_on", quoted("zram"));
     }
     if (s_.settings.mmap) add("weights not mapped", "--mmap off", {{"runtime.mmap", "false"}});
-    if (m.limit && 2.0 * *m.limit <= s_.rig.ram.capacity.value)
-      set("twice the limit", "memory.limit", quoted(text_gib(2.0 * *m.limit)));
+    if (m.limit && *m.limit < s_.rig.ram.capacity.value) {
+      const Bytes more = std::min(2.0 * *m.limit, s_.rig.ram.capacity.value);
+      set(fmt::format("a limit of {}", text_gib(more)), "memory.limit",
+          quoted(fmt::format("{:.0f} MiB", std::floor(more / 1_MiB))));
+    }
     int most = 0;
     for (const TimelineEntry& e : m.timeline)
       most = std::max(most, std::min(e.sessions, m.max_sessions));
@@ -206,12 +211,13 @@ Seconds first_token(const Report& r) {
   return (r.scenario->workload.start == Start::kCold ? r.ttft() : r.resident)->total();
 }
 
-// Where the hours of a timeline stand.
+// Where the hours of a timeline stand. Its rate is that of all sessions together.
 std::string effect_on_hours(const Hours& before, const Hours& after) {
-  if (!before.first_page) return "";
-  if (!after.first_page) return "memory suffices";
-  if (*after.first_page <= *before.first_page) return "";
-  return fmt::format("memory is full from {}", hours_text(*after.first_page));
+  const std::string all = "all sessions, over the hours";
+  if (!before.first_page) return all;
+  if (!after.first_page) return all + ", memory suffices";
+  if (*after.first_page <= *before.first_page) return all;
+  return fmt::format("{}, memory is full from {}", all, hours_text(*after.first_page));
 }
 
 std::string effect(const Report& before, const Report& after) {
@@ -231,16 +237,11 @@ std::string effect(const Report& before, const Report& after) {
   return "";
 }
 
-// Of a timeline: the time for each token of all sessions where they are slowest.
-Seconds slowest_token(const Hours& hours) {
-  constexpr Seconds kEnded{1e9};
-  Seconds slowest;
-  for (const HourPoint& p : hours.points) {
-    if (p.sessions <= 0) continue;
-    const Seconds one = p.tokens_per_s > 0 ? Seconds{1 / (p.sessions * p.tokens_per_s)} : kEnded;
-    slowest = std::max(slowest, one);
-  }
-  return slowest;
+// Tokens/s of all sessions of a timeline together, in the mean; of one moment, those then.
+double hourly_rate(const Hours& hours) {
+  const HourPoint &first = hours.points.front(), &last = hours.points.back();
+  if (last.at > first.at) return hours.tokens / (last.at - first.at).value;
+  return last.sessions * last.tokens_per_s;
 }
 
 }  // namespace
@@ -250,7 +251,7 @@ std::vector<Alternative> alternatives(const Scenario& scenario, const Report& re
 }
 
 Seconds request_time(const Report& r) {
-  if (r.hours) return slowest_token(*r.hours) * double(r.scenario->workload.output_tokens);
+  if (r.hours) return Seconds{double(r.scenario->workload.output_tokens) / hourly_rate(*r.hours)};
   return first_token(r) + r.tpot.mean * double(r.scenario->workload.output_tokens - 1);
 }
 
@@ -271,7 +272,8 @@ std::vector<TriedAlternative> try_alternatives(const TomlDocument& document,
     Advice advice;
     advice.change = a.change;
     advice.flags = a.flags;
-    advice.tokens_per_s = other.decode_tokens_per_s;
+    advice.tokens_per_s = other.hours ? hourly_rate(*other.hours) : other.decode_tokens_per_s;
+    if (advice.tokens_per_s <= 0) continue;
     advice.ttft = first_token(other);
     advice.note = effect(report, other);
     if (!note_on_stand_ins(other.scenario->tensors).empty())

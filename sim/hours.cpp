@@ -6,6 +6,7 @@
 
 #include "perfmodel/memory.hpp"
 #include "perfmodel/page_in.hpp"
+#include "perfmodel/pressure/host_room.hpp"
 #include "perfmodel/pressure/paging_time.hpp"
 #include "perfmodel/request_batches.hpp"
 #include "perfmodel/step.hpp"
@@ -58,11 +59,16 @@ class HoursModel {
 
   Moment moment(TimelineEntry entry, Seconds at) const {
     Moment m{at, entry, {}, {}, {}};
+    m.pools.room = std::min(room_of_ram(step_context_),
+                            s_.memory->limit.value_or(s_.rig.ram.capacity.value));
     if (open_sessions(entry) == 0) return m;
     const Batch batch = batch_of(entry);
     m.memory = plan_memory(context_, placement_, batch);
     m.pools = host_pools(step_context_, placement_, m.memory, batch, &entry);
     m.paging = reclaim(m.pools, *s_.memory);
+    if (m.memory.fits()) return m;
+    m.paging.reclaim = Reclaim::kFull;  // VRAM may be what lacks room
+    m.paging.lacking = std::max(m.paging.lacking, Bytes{1});
     return m;
   }
 
@@ -81,21 +87,25 @@ class HoursModel {
     add(before);
     for (int i = 1; i <= kParts; ++i) {
       const Moment next = at(double(i) / kParts);
-      change(a, b, before, next);
+      changes(a, b, before, next);
       add(next);
       before = next;
     }
   }
 
-  // The two moments between which the regime changes.
-  void change(const TimelineEntry& a, const TimelineEntry& b, Moment before, Moment after) {
-    if (before.paging.reclaim == after.paging.reclaim) return;
-    while (after.at - before.at > kShortest) {
-      Moment middle = between(a, b, (before.at + after.at) / 2);
-      (middle.paging.reclaim == before.paging.reclaim ? before : after) = std::move(middle);
+  // The moments between which the regime changes, of every change.
+  void changes(const TimelineEntry& a, const TimelineEntry& b, Moment before, const Moment& end) {
+    while (before.paging.reclaim != end.paging.reclaim) {
+      Moment after = end;
+      while (after.at - before.at > kShortest) {
+        Moment middle = between(a, b, (before.at + after.at) / 2);
+        (middle.paging.reclaim == before.paging.reclaim ? before : after) = std::move(middle);
+      }
+      add(before);
+      if (after.at >= end.at) return;
+      add(after);
+      before = std::move(after);
     }
-    add(before);
-    add(after);
   }
 
   Step step_of(const Moment& m) const {
@@ -139,11 +149,13 @@ class HoursModel {
 
   void speeds(const Step& step, Seconds free, const Paging& paging, HourPoint& p) const {
     const Seconds now = paging.lacking.value > 0 ? period(step) : free;
-    const auto swap_in = [&](Bytes b) { return swap_in_time(step_context_, b, paging.stream); };
-    const Seconds swap = swap_in(paging.swapped);
+    const Seconds others = now - page_in_time(step_context_, paging);
+    const auto speed_with = [&](const Paging& end) {
+      return 1 / std::max(free, others + page_in_time(step_context_, end)).value;
+    };
     p.tokens_per_s = 1 / now.value;
-    p.least_tokens_per_s = 1 / (now - swap + swap_in(paging.swapped_most)).value;
-    p.most_tokens_per_s = 1 / (now - swap + swap_in(paging.swapped_least)).value;
+    p.least_tokens_per_s = std::min(p.tokens_per_s, speed_with(most_of(paging)));
+    p.most_tokens_per_s = std::max(p.tokens_per_s, speed_with(least_of(paging)));
     p.disk = paging.files;
     p.swap = paging.swapped;
   }

@@ -17,13 +17,18 @@ namespace {
 constexpr std::int64_t kMaxExactUbatches = 12;
 constexpr std::int64_t kSamples = 7;
 
+// Under pressure, what RAM holds depends on how long the cache is.
+TokenCount cached_by(const Scenario& s) {
+  return s.memory ? s.workload.depth + s.workload.prompt_tokens : s.workload.context;
+}
+
 class Prompt {
  public:
   Prompt(const Scenario& s, const Placement& p, Fidelity fidelity)
       : s_(s),
         batches_(s, s.workload),
         p_(p),
-        memory_(plan_memory(s, p, s.workload.context)),
+        memory_(plan_memory(s, p, cached_by(s))),
         grouping_(grouping_of(fidelity)),
         count_(batches_.ubatch_count()) {}
 

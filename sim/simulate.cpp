@@ -79,6 +79,8 @@ class Simulation {
     set_machine(s_.rig);
     warn();
     DecodeModel decode(s_, report_.placement, options_.fidelity);
+    if (s_.memory) check_room(decode);
+    if (!report_.fits) return std::move(report_);
     prefill();
     starts();
     decoded(decode);
@@ -115,6 +117,17 @@ class Simulation {
                       "window is {}",
                       text_count(*resident), text_count(s_.kv.hot_tokens)));
     }
+  }
+
+  // Memory and swap together may be too small for what others have beside the model.
+  void check_room(const DecodeModel& decode) {
+    const Paging last = decode.paging(s_.workload.last_position());
+    if (last.reclaim != Reclaim::kFull) return;
+    report_.fits = false;
+    report_.errors.push_back(fmt::format(
+        "does not fit: with {} tokens memory lacks {}, of which too little may be swapped: "
+        "the system would end the program",
+        text_count(s_.workload.last_position()), text_gib(last.lacking)));
   }
 
   // Where layers were moved off the GPU, or do not fit on it.
@@ -193,7 +206,7 @@ class Simulation {
     if (warm && wanted(Start::kWarm)) from(Start::kWarm, report_.warm, report_.warm_bound);
     if (wanted(Start::kCold) || (!warm && s_.workload.start == Start::kWarm))
       from(Start::kCold, report_.cold, report_.cold_bound);
-    if (!warm && s_.workload.start != Start::kResident)
+    if (!warm && s_.workload.start != Start::kResident && !s_.memory)
       add_warning(fmt::format("RAM holds {} of the file's {}: every start reads it from the disk",
                               text_gib(held), text_gib(file)));
   }
@@ -249,6 +262,10 @@ class Simulation {
       for (int i = 0; i <= kGridPoints; ++i) at.push_back(s_.workload.context * i / kGridPoints);
     for (const TokenCount tokens : at) {
       const TokenCount cached = std::clamp<TokenCount>(tokens, 1, s_.workload.context);
+      if (s_.memory && decode.paging(cached).reclaim == Reclaim::kFull) {
+        report_.by_position.push_back({tokens, 0, {}, Resource::kRam});
+        continue;
+      }
       const Seconds period = grid ? Seconds{decode.interpolate(cached)} : decode.period(cached);
       const Bottleneck bound = bottleneck(decode.use(cached), period.value);
       report_.by_position.push_back({tokens, 1.0 / period.value, period, bound.resource});
@@ -299,7 +316,7 @@ class Simulation {
     report_.tokens_per_s_interval =
         around_forecast(report_.decode_tokens_per_s, SpeedMetric::kDecode);
     report_.tokens_per_s_interval->lo *= share_of_stand_ins(s_.tensors);
-    widen_by_swap(*report_.tokens_per_s_interval);
+    widen_by_paging(*report_.tokens_per_s_interval);
     report_.prefill_interval = around_forecast(report_.prefill_tokens_per_s, SpeedMetric::kPrefill);
     const TtftBreakdown& b = *report_.ttft();
     const double compute = (b.total() - b.load).value;
@@ -311,16 +328,15 @@ class Simulation {
     tell_unmeasured();
   }
 
-  // The least and the most that a token may take from swap, beside all else of its time.
-  void widen_by_swap(Interval& speed) const {
-    if (paging_.swapped_most.value <= 0) return;
+  // The least and the most that a token may read again, beside all else of its time.
+  void widen_by_paging(Interval& speed) const {
     const double now = 1 / report_.decode_tokens_per_s;
-    const auto with = [&](Bytes swapped) {
-      const auto time = [&](Bytes b) { return swap_in_time(s_, b, paging_.stream); };
-      return now + (time(swapped) - time(paging_.swapped)).value;
+    const double paging = page_in_time(s_, paging_).value;
+    const auto with = [&](const Paging& end) {
+      return std::max(now - paging + page_in_time(s_, end).value, 1e-9);
     };
-    speed.lo *= now / with(paging_.swapped_most);
-    speed.hi *= now / std::max(with(paging_.swapped_least), 1e-9);
+    speed.lo *= now / with(most_of(paging_));
+    speed.hi *= now / with(least_of(paging_));
   }
 
   void trace() {

@@ -121,6 +121,14 @@ std::optional<Error> check_inputs_stay(const Scenario& scenario, const std::stri
   return std::nullopt;
 }
 
+void warn_of_hours(const Scenario& scenario) {
+  if (!scenario.memory || scenario.memory->timeline.size() < 2) return;
+  fmt::print(
+      stderr,
+      "rigcast: of [[timeline]] the first entry alone counts here: rigcast simulate tells the "
+      "hours\n");
+}
+
 void errors_in_json() { prints_errors_as_json = true; }
 
 int fail(const Error& error) {

@@ -16,6 +16,9 @@ enum ExitCode { kDone = 0, kAnswerIsNo = 1, kBadInput = 2, kMachineFailed = 3 };
 
 enum class Format { kText, kJson, kCsv };
 
+/// Says on stderr that a timeline's hours are no part of the answer, where there are some.
+void warn_of_hours(const Scenario& scenario);
+
 /// --format, one of `forms`.
 void add_format(CLI::App& verb, Format& format, const std::vector<Format>& forms);
 

@@ -72,6 +72,28 @@ std::string_view name(MemoryLock lock) {
   return "";
 }
 
+void check_memory_settings(const TomlTable& root, const MemorySettings& m, const MemoryUser& user) {
+  const TomlTable memory = root.table("memory");
+  if (m.locks_kv() && !user.is_own)
+    memory.refuse(
+        "lock", fmt::format("{} locks no KV cache", user.runtime),
+        "llama.cpp's -lm mlock is lock = \"weights\"; without swap, the cache stays, too");
+  if (m.in_order && !user.is_own)
+    memory.refuse("in_order", fmt::format("{} does not tell the kernel its order", user.runtime),
+                  "leave it out, or choose --runtime rigcast");
+  else if (m.in_order && !user.maps_weights)
+    memory.refuse("in_order", "weights that are copies have no pages of a file", "--mmap on");
+  if (user.has_load && m.timeline.size() > 1)
+    root.refuse("timeline", "a load has users of its own, and no hours of sessions",
+                "one [[timeline]] entry for what others take meanwhile, or leave out the load");
+  for (const TimelineEntry& e : m.timeline)
+    if (e.session_tokens > user.context)
+      root.refuse("timeline",
+                  fmt::format("a session of {} tokens is longer than the context of {}",
+                              e.session_tokens, user.context),
+                  "a longer --context, or fewer session_tokens");
+}
+
 std::optional<MemorySettings> read_memory_settings(const TomlTable& root, const Rig& rig,
                                                    TokenCount tokens) {
   if (!root.has("memory") && !root.has("timeline")) return std::nullopt;
@@ -83,6 +105,9 @@ std::optional<MemorySettings> read_memory_settings(const TomlTable& root, const 
   read_memory(root.table("memory"), rig, out);
   TimelineEntry last;
   last.session_tokens = tokens;
+  if (root.table("memory").has("max_sessions") && !root.has("timeline"))
+    root.table("memory").refuse("max_sessions", "there are no sessions but those of a timeline",
+                                "[[timeline]] sessions = ..., or leave it out");
   for (const TomlTable& t : root.tables("timeline")) {
     const TimelineEntry next = read_entry(t, last, out.timeline.empty());
     if (out.timeline.empty() && next.at.value > 0) out.timeline.push_back(last);

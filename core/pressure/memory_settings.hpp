@@ -3,6 +3,7 @@
 // hours. The tables [memory] and [[timeline]] of a scenario.
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "core/base/units.hpp"
@@ -53,5 +54,17 @@ struct MemorySettings {
 /// than the one before, and systems other than Linux.
 std::optional<MemorySettings> read_memory_settings(const TomlTable& root, const Rig& rig,
                                                    TokenCount tokens);
+
+/// What of a scenario decides which of these settings there are.
+struct MemoryUser {
+  std::string_view runtime;   // its name
+  bool is_own = false;        // rigcast's engine
+  bool maps_weights = false;  // and does not copy them
+  TokenCount context = 0;
+  bool has_load = false;
+};
+/// Refuses locks and orders that the runtime does not have, and sessions longer than its context.
+void check_memory_settings(const TomlTable& root, const MemorySettings& settings,
+                           const MemoryUser& user);
 
 }  // namespace rigcast

@@ -567,10 +567,10 @@ Result<Scenario> make_scenario(const TomlDocument& given, const Catalogue& catal
   s.load = read_load(root, s.workload.prompt_tokens, s.workload.output_tokens, catalogue);
   note_lengths_of_trace(root, s);
   s.memory = read_memory_settings(root, s.rig, s.workload.last_position());
-  if (s.memory && s.memory->locks_kv() && s.runtime.rules != RuntimeRules::kRigcast)
-    root.table("memory").refuse(
-        "lock", fmt::format("{} locks no KV cache", s.runtime.name),
-        "llama.cpp's -lm mlock is lock = \"weights\"; without swap, the cache stays, too");
+  if (s.memory)
+    check_memory_settings(root, *s.memory,
+                          {s.runtime.name, s.runtime.rules == RuntimeRules::kRigcast,
+                           s.settings.mmap, s.workload.context, s.load.has_value()});
   if (s.scheduler && (s.load || s.runtime.rules != RuntimeRules::kRigcast)) {
     RuntimeSettings& own = s.settings;
     const StepSettings steps =

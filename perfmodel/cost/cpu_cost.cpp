@@ -341,7 +341,9 @@ Seconds unoverlapped_time(const StepContext& s, const CpuWork& compute, const Cp
 BytesPerSecond beside_neighbours(const StepContext& s, BytesPerSecond core, double cores) {
   constexpr double kRequests = 19.2 / (33.4 - 19.2);  // of our thread to those of a plain reader
   const BytesPerSecond ram = s.rig.ram.bandwidth.value;
-  const double ours = cores * kRequests, theirs = s.settings.neighbours;
+  // More threads than processors take turns.
+  const int processors = std::max({1, s.rig.cpu.cores, s.rig.cpu.threads});
+  const double ours = cores * kRequests, theirs = std::min(s.settings.neighbours, processors);
   return std::max(ram - core * theirs, ram * (ours / (ours + theirs)));
 }
 

@@ -16,12 +16,11 @@ struct HostPools {
   Bytes anonymous;  // memory without a file: the KV cache and buffers
   Bytes files;      // mapped weights, of which every step touches `touched`
   Bytes touched;
-  Bytes rarely{};             // of `files`: any part of them is as likely to be touched
-  Bytes other_files{};        // that other programs read again and again
-  bool swap_in_room = false;  // what is swapped takes as much of `room`: zram of RAM, whose pages
-                              // of floating-point caches hardly compress
-  Bytes readahead{};          // of the system, for files that are read once
-  BytesPerSecond stream{};    // of files that other programs read once
+  Bytes rarely{};           // of `files`: any part of them is as likely to be touched
+  Bytes other_files{};      // that other programs read again and again
+  Bytes swap{};             // that makes room: what is swapped to zram takes room of RAM itself
+  Bytes readahead{};        // of the system, for files that are read once
+  BytesPerSecond stream{};  // of files that other programs read once
 };
 
 enum class Reclaim {
@@ -43,6 +42,10 @@ struct Paging {
   Bytes lacking;          // that all pools together are too large by; 0: all fits
   BytesPerSecond stream;  // that other programs read from the disk meanwhile
 };
+
+/// The ends of what a step may read again.
+Paging least_of(const Paging& paging);
+Paging most_of(const Paging& paging);
 
 /// Where only one kind of memory may go, the answer is the LRU's own: a cyclic scan of more than
 /// there is room for keeps nothing. Where both may, it is what was measured, with an interval: the

@@ -54,6 +54,8 @@ class Amounts {
   bool users_;
 };
 
+constexpr std::string_view kRoom = "memory and swap together";
+
 class Search {
  public:
   Search(const Load& load, const ServeLoad& serve)
@@ -80,6 +82,12 @@ class Search {
   Result<ServingFigures> serve(double amount) {
     if (const auto known = known_.find(amount); known != known_.end()) return known->second;
     auto figures = serve_(with_amount(load_, amount));
+    // More than fits into memory is not served; the least that there may be is told with its error.
+    if (!figures && figures.error().kind == ErrorKind::kDoesNotFit && amount > amounts_.least()) {
+      ServingFigures ended;
+      ended.broken = kRoom;
+      figures = std::move(ended);
+    }
     if (figures) known_.emplace(amount, *figures);
     return figures;
   }
@@ -125,6 +133,7 @@ class Search {
   }
 
   double interpolated() const {
+    if (known_.at(*broken_).broken == kRoom) return amounts_.middle(met_, *broken_);
     const double below = known_.at(met_).most_of_limit;
     const double above = known_.at(*broken_).most_of_limit;
     const bool is_power = *broken_ <= kPowerRange * met_;  // over more it hardly is one
@@ -205,6 +214,7 @@ Result<Capacity> find_capacity(const Load& stated, const ServeLoad& serve) {
   for (const double amount : amounts) {
     auto figures = search.serve(amount);
     if (!figures) return figures.error();
+    if (figures->broken == kRoom) continue;  // no request was served
     found->curve.push_back({amount, *std::move(figures)});
   }
   return found;

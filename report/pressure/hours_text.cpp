@@ -16,11 +16,23 @@ namespace {
 constexpr std::size_t kBesideChart = 16;
 
 std::string_view payer_text(std::string_view reclaim) {
-  if (reclaim == "files") return "weights are read again";
-  if (reclaim == "swap") return "the KV cache is swapped";
-  if (reclaim == "both") return "weights are read again, some KV is swapped";
-  if (reclaim == "full") return "no room: the system ends a process";
+  if (reclaim == "files") return "weights read again";
+  if (reclaim == "swap") return "cache swapped";
+  if (reclaim == "both") return "both read again";
+  if (reclaim == "full") return "no room: it ends";
   return "all fits";
+}
+
+std::string_view what_pays(std::string_view reclaim) {
+  if (reclaim == "files") return "weights are read again for every token";
+  if (reclaim == "swap")
+    return "what is no file is swapped: the cache, and weights that are copies";
+  if (reclaim == "both") return "weights are read again, and some of the cache is swapped";
+  return "there is no room, and the system ends the program";
+}
+
+std::string start_text(Seconds at) {
+  return at.value > 0 ? hours_text(at) + " on" : "the beginning";
 }
 
 std::string bytes_text(Bytes b) { return b.value > 0 ? text_gb(b) : "-"; }
@@ -45,9 +57,9 @@ std::vector<const HourPoint*> told(const std::vector<HourPoint>& points) {
 
 std::string row_text(const HourPoint& p) {
   const std::string speed = p.tokens_per_s > 0 ? three_digits(p.tokens_per_s) : "-";
-  return fmt::format("  {:>10}{:>10}{:>9}{:>9}{:>9}{:>10}{:>10}  {}", hours_text(p.at), p.sessions,
-                     text_count(p.session_tokens), bytes_text(p.cache), speed, bytes_text(p.disk),
-                     bytes_text(p.swap), payer_text(p.reclaim));
+  return fmt::format("  {:>10} {:>9} {:>8} {:>8} {:>8} {:>9} {:>9}  {}", hours_text(p.at),
+                     p.sessions, text_count(p.session_tokens), bytes_text(p.cache), speed,
+                     bytes_text(p.disk), bytes_text(p.swap), payer_text(p.reclaim));
 }
 
 }  // namespace
@@ -67,21 +79,24 @@ std::string pressure_text(const Hours& h) {
       h.points, [](const HourPoint& p) { return p.reclaim != "fits" && p.sessions > 0; });
   if (pressed == h.points.end()) return "";
   std::string out = fmt::format(
-      "memory is full from {} on, with {} of {} tokens: {}", hours_text(*h.first_page),
+      "memory is full from {}, with {} of {} tokens: {}", start_text(*h.first_page),
       pressed->sessions == 1 ? "1 session"
                              : fmt::format("{} sessions", text_count(pressed->sessions)),
-      text_count(pressed->session_tokens), payer_text(pressed->reclaim));
+      text_count(pressed->session_tokens), what_pays(pressed->reclaim));
   if (pressed != h.points.begin() && (pressed - 1)->tokens_per_s > 0)
     out += fmt::format("; {} -> {} tok/s", three_digits((pressed - 1)->tokens_per_s),
                        three_digits(pressed->tokens_per_s));
-  if (pressed->swap.value > 0 && pressed->least_tokens_per_s > 0)
-    out += fmt::format(" ({} to {})", three_digits(pressed->least_tokens_per_s),
+  else if (pressed->tokens_per_s > 0)
+    out += fmt::format("; {} tok/s", three_digits(pressed->tokens_per_s));
+  if (pressed->least_tokens_per_s < pressed->most_tokens_per_s)
+    out += fmt::format(" ({} to {} tok/s)", three_digits(pressed->least_tokens_per_s),
                        three_digits(pressed->most_tokens_per_s));
+  // What is reached with the last entry goes on after it, and counts for no time.
+  const bool ends_pressed = h.points.back().reclaim != "fits";
   if (h.unpressed_tokens > 0)
-    out += fmt::format(
-        "; over all hours {:.0f} % of the tokens that there would be with memory "
-        "enough",
-        100 * h.tokens / h.unpressed_tokens);
+    out += fmt::format("; until {} {:.0f} % of the tokens that there would be with memory enough{}",
+                       hours_text(h.points.back().at), 100 * h.tokens / h.unpressed_tokens,
+                       ends_pressed ? ", and it goes on so" : "");
   return out;
 }
 
@@ -96,7 +111,7 @@ std::vector<std::string> hours_lines(const Hours& h, std::size_t width, std::siz
     out = draw_chart(curve, frame);
     out.emplace_back();
   }
-  out.push_back(fmt::format("  {:>10}{:>10}{:>9}{:>9}{:>9}{:>10}{:>10}  {}", "at", "sessions",
+  out.push_back(fmt::format("  {:>10} {:>9} {:>8} {:>8} {:>8} {:>9} {:>9}  {}", "at", "sessions",
                             "tokens", "KV", "tok/s", "disk/step", "swap/step", "what pays"));
   const std::vector<const HourPoint*> all = told(h.points);
   for (std::size_t i = 0; i < std::min(rows, all.size()); ++i) out.push_back(row_text(*all[i]));

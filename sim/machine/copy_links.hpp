@@ -29,10 +29,11 @@ struct StepUse {
   StepUse(Seconds of) : time(of) {}  // it moves nothing that copies could slow
 
   Seconds time;
-  Bytes exchanged;  // between GPUs, by all of them together
-  Bytes streamed;   // weights to the GPU: equivalent bytes at the rate of h2d
-  Bytes read;       // by the CPU: equivalent bytes at the rate of RAM
-  Bytes paged;      // that come back into RAM which was too small for them
+  Bytes exchanged;    // between GPUs, by all of them together
+  Bytes streamed;     // weights to the GPU: equivalent bytes at the rate of h2d
+  Bytes read;         // by the CPU: equivalent bytes at the rate of RAM
+  Bytes paged;        // that come back into RAM which was too small for them
+  bool full = false;  // memory and swap together were too small: the system ends the program
   /// Of `time`, what the stages of a pipeline behind the first one take: a stage begins a step when
   /// it has ended the step before, and the stage before it has ended this one.
   std::array<Seconds, kMaxStages - 1> later_stages{};
@@ -43,6 +44,7 @@ struct StepUse {
     streamed += other.streamed;
     read += other.read;
     paged += other.paged;
+    full = full || other.full;
     for (std::size_t i = 0; i < later_stages.size(); ++i) later_stages[i] += other.later_stages[i];
     return *this;
   }

@@ -122,10 +122,10 @@ TokenCount BatchTime::cold_tokens(TokenCount count, TokenCount cached) const {
   return rigcast::cold_tokens(s_, memory_, Batch(sequences, 1));
 }
 
-bool BatchTime::is_paged(TokenCount count, TokenCount cached) const {
-  if (!s_.memory) return false;
+Paging BatchTime::paging(TokenCount count, TokenCount cached) const {
+  if (!s_.memory || count <= 0) return {};
   const std::vector<Sequence> sequences(std::size_t(count), {cached, 1});
-  return page_in(s_, placement_, memory_, Batch(sequences, 1)).lacking.value > 0;
+  return page_in(s_, placement_, memory_, Batch(sequences, 1));
 }
 
 StepUse BatchTime::pass(const std::vector<SequencePart>& parts) const {
@@ -148,6 +148,7 @@ StepUse BatchTime::pass(const std::vector<SequencePart>& parts) const {
   if (runtime_model(s_.runtime).samples_on_gpu()) step.logits = {};
   StepUse use = moved_by(s_, step);
   use.paged = step.page_in.files + step.page_in.swapped;
+  use.full = step.page_in.reclaim == Reclaim::kFull;
   use.time = steady_period(s_, step);
   if (s_.rig.between_stages) add_later_stages(s_, step, use);
   return use;

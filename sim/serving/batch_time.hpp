@@ -7,6 +7,7 @@
 #include "core/scenario/device_memory.hpp"
 #include "core/scenario/placement.hpp"
 #include "perfmodel/context/step_context.hpp"
+#include "perfmodel/pressure/reclaim.hpp"
 #include "sim/machine/copy_links.hpp"
 
 namespace rigcast {
@@ -32,8 +33,8 @@ class BatchTime {
   [[nodiscard]] sim::StepUse use_of(const std::vector<SequencePart>& parts) const;
   /// Tokens outside VRAM while `count` sequences with `cached` tokens each get one more.
   [[nodiscard]] TokenCount cold_tokens(TokenCount count, TokenCount cached) const;
-  /// True if the scenario's memory is too small for all that such a step touches.
-  [[nodiscard]] bool is_paged(TokenCount count, TokenCount cached) const;
+  /// What such a step reads again, because the scenario's memory is too small.
+  [[nodiscard]] Paging paging(TokenCount count, TokenCount cached) const;
 
  private:
   [[nodiscard]] sim::StepUse pass(const std::vector<SequencePart>& parts) const;

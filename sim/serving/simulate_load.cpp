@@ -172,6 +172,7 @@ Result<ServingFigures> LoadSimulation::figures(const Load& stated, MachineSpeed 
     ++paged.steps;
     if (use.paged.value > 0) ++paged.short_of_memory;
     paged.bytes += use.paged;
+    paged.full = paged.full || use.full;
     return use * (work.prompts.empty() ? decodes : prompts);
   };
   const auto run = serve(accepted, *s.scheduler, room_, time, ram_, events);
@@ -189,6 +190,13 @@ Result<ServingFigures> LoadSimulation::figures(const Load& stated, MachineSpeed 
                           .slots = s.scheduler->layout == KvLayout::kSlots,
                           .shortened = (*offered)->shortened(),
                           .slo = load.slo};
+  if (paged.full)
+    return Error{
+        ErrorKind::kDoesNotFit,
+        "memory and swap together are too small for what is served at once: the system ends "
+        "the server",
+        "more swap or a larger limit, fewer sequences at once, a smaller --kv-type",
+        {}};
   if (speed == MachineSpeed::kForecast) paged_ = paged;
   if (served_ && speed == MachineSpeed::kForecast) served_(served);
   ServingFigures figures = figures_of(served);
@@ -205,10 +213,11 @@ Result<ServingFigures> LoadSimulation::figures(const Load& stated, MachineSpeed 
 
 std::string LoadSimulation::paging_note() const {
   if (paged_.short_of_memory == 0) return {};
+  const double share = 100 * double(paged_.short_of_memory) / double(paged_.steps);
   return fmt::format(
-      "memory is short in {:.0f} % of the steps: {} come back for each of these, from the disk or "
+      "memory is short in {} % of the steps: {} come back for each of these, from the disk or "
       "from swap",
-      std::ceil(100 * double(paged_.short_of_memory) / double(paged_.steps)),
+      share < 1 ? "less than 1" : fmt::format("{:.0f}", share),
       text_gb(paged_.bytes / double(paged_.short_of_memory)));
 }
 

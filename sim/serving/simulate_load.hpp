@@ -69,6 +69,7 @@ class LoadSimulation {
   struct Paged {
     std::int64_t steps = 0, short_of_memory = 0;
     Bytes bytes;
+    bool full = false;
   };
   Paged paged_;
 };

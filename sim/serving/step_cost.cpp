@@ -29,7 +29,14 @@ StepUse StepCost::operator()(const StepWork& work) {
       double(work.decodes) + double(std::ranges::count_if(work.prompts, &SequenceWork::ends));
   const double mean = work.decodes > 0 ? work.decodes_cached / double(work.decodes) : 0;
   const StepUse sampling = sampling_ * sampled;
-  if (work.prompts.empty()) return of_decodes(work.decodes, mean) + sampling;
+  if (work.prompts.empty()) {
+    StepUse use = of_decodes(work.decodes, mean) + sampling;
+    // A length between those that are computed is full or not by itself.
+    if (use.full)
+      use.full =
+          time_.paging(work.decodes, TokenCount(std::llround(mean))).reclaim == Reclaim::kFull;
+    return use;
+  }
   std::vector<SequencePart> parts(std::size_t(work.decodes), {TokenCount(std::llround(mean)), 1});
   for (const SequenceWork& prompt : work.prompts)
     parts.push_back({prompt.cached, prompt.tokens, prompt.ends});
@@ -38,7 +45,7 @@ StepUse StepCost::operator()(const StepWork& work) {
 
 // Where caches are no longer where they are computed, blocks in VRAM or pages in RAM.
 bool StepCost::leaves_memory(TokenCount count, TokenCount cached) const {
-  return time_.cold_tokens(count, cached) > 0 || time_.is_paged(count, cached);
+  return time_.cold_tokens(count, cached) > 0 || time_.paging(count, cached).lacking.value > 0;
 }
 
 // The longest cache of each sequence with which none of it leaves memory; nullopt: none does with

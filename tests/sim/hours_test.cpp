@@ -130,3 +130,36 @@ TEST_CASE("Seventy-two hours of sessions that come and go take less than a secon
   CHECK(hours.points.size() > 72);
   CHECK(seconds.count() < 1);
 }
+
+TEST_CASE("Caches that VRAM has no room for end the hours, as those of RAM do", "[pressure]") {
+  Scenario s = scenario({{"model.name", "llama-3.1-8b"},
+                         {"rig.gpu", "[\"rtx-4070\"]"},
+                         {"runtime.name", "rigcast"},
+                         {"memory.swap", "1 GiB"}});
+  TimelineEntry one, many;
+  one.session_tokens = many.session_tokens = 4000;
+  many.at = Seconds{3600};
+  many.sessions = 200;
+  s.memory->timeline = {one, many};
+  const Report r = report_of(std::move(s));
+  REQUIRE(r.hours);
+  CHECK(r.hours->points.front().tokens_per_s > 0);
+  CHECK(r.hours->points.back().reclaim == "full");
+  CHECK(r.hours->points.back().tokens_per_s == 0);
+}
+
+TEST_CASE("Every change of regime is found to a second", "[pressure]") {
+  // It fits, then the cache is swapped, then swap is full.
+  Scenario s = growing({{"memory.limit", "6 GiB"}, {"memory.swap", "1 GiB"}});
+  s.memory->lock = MemoryLock::kWeights;
+  const Report r = report_of(std::move(s));
+  REQUIRE(r.hours);
+  int changes = 0;
+  const auto& points = r.hours->points;
+  for (std::size_t i = 0; i + 1 < points.size(); ++i) {
+    if (points[i].reclaim == points[i + 1].reclaim) continue;
+    ++changes;
+    CHECK((points[i + 1].at - points[i].at).value <= 1);
+  }
+  CHECK(changes == 2);
+}

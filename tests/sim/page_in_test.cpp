@@ -171,8 +171,9 @@ TEST_CASE("A fault reads as many pages as the system is set to", "[page_in][pres
   s.memory->page_cluster = 4;
   const Seconds sixteen = swap_in_time(s, 1_GiB);
   const Seconds rate = 1_GiB / s.rig.ssd.sequential_read.value;
-  // Twice the pages: half the faults, and the same bytes.
-  CHECK((eight - rate).value == Approx(2 * (sixteen - rate).value));
+  // Twice the pages: half the faults, the same bytes, and as many pages to be freed.
+  const Seconds freed = Seconds{50e-6} * (1_GiB / 32_KiB);
+  CHECK((eight - rate - freed).value == Approx(2 * (sixteen - rate - freed).value));
 }
 
 TEST_CASE("What others take at the beginning counts for the first answer, too",
@@ -196,4 +197,37 @@ TEST_CASE("Files that others read once take their rate of the disk, and no more 
   const BytesPerSecond alone = file_read_rate(s), disk = s.rig.ssd.sequential_read.value;
   CHECK(file_read_rate(s, disk * 0.25).value == Approx(0.75 * alone.value));
   CHECK(file_read_rate(s, disk * 4).value == Approx(0.5 * alone.value));
+}
+
+TEST_CASE("What neither memory nor swap has room for does not run", "[page_in][pressure]") {
+  const Settings settings = fixtures::with(on_cpu("llama-3.1-8b", 16e9),
+                                           {{"runtime.name", "rigcast"}, {"memory.swap", "8 GiB"}});
+  const auto report = [&](Bytes other, const Settings& more) {
+    Scenario s = scenario(fixtures::with(settings, more));
+    TimelineEntry first;
+    first.other = other;
+    s.memory->timeline = {first};
+    return sim::simulate(std::make_shared<const Scenario>(std::move(s)), {});
+  };
+  CHECK(report(12_GiB, {}).fits);
+  const Report full = report(40_GiB, {});
+  CHECK_FALSE(full.fits);
+  REQUIRE_FALSE(full.errors.empty());
+  CHECK(full.errors.front().find("the system would end the program") != std::string::npos);
+  // Of a group that never swaps, the cache has to fit beside what else is no file.
+  const Settings never = {{"memory.limit", "400 MiB"}, {"workload.depth", "8000"}};
+  CHECK(report({}, fixtures::with(never, {{"memory.swappiness", "60"}})).fits);
+  CHECK_FALSE(report({}, fixtures::with(never, {{"memory.swappiness", "0"}})).fits);
+}
+
+TEST_CASE("A limit gives no more room than RAM has", "[page_in][pressure]") {
+  const Settings base = fixtures::with(on_cpu("llama-3.1-8b", 16e9), {{"runtime.name", "rigcast"}});
+  const auto room = [&](const Settings& memory) {
+    const Planned p(fixtures::with(base, memory));
+    return host_pools(p.s, p.placement, p.memory, Batch(0, 1)).room;
+  };
+  const Bytes all = room({{"memory.swap", "1 GiB"}});
+  CHECK(all < Bytes{16e9});
+  CHECK(room({{"memory.limit", "16000000000 B"}}) == all);
+  CHECK(room({{"memory.limit", "8 GiB"}}) == 8_GiB);
 }

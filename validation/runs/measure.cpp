@@ -353,8 +353,11 @@ std::optional<Error> enter_group(const Scenario& s, const ExecuteOptions& option
     return bad_input("[memory]: runs under pressure are the CPU's", "--device cpu");
   if (options.synthetic)
     return bad_input("[memory]: weights that can be read again are a file's", "--weights FILE");
-  if (!s.memory->limit) return std::nullopt;
   if (auto error = check_pressure(s.memory, true)) return error;
+  if (!s.memory->limit) return std::nullopt;
+  if (s.settings.neighbours > 0)
+    return bad_input("neighbours would take memory within the limit, which is not forecast",
+                     "run one or the other");
   if (auto error = drop_from_page_cache(*s.model_file, stop_flag())) return error;
   auto entered = MemoryGroup::enter(*s.memory);
   if (!entered) return entered.error();

@@ -5,8 +5,8 @@
 const PAYS = {
   fits: "all fits",
   files: "weights are read again from the disk",
-  swap: "the KV cache is swapped",
-  both: "weights are read again, some KV is swapped",
+  swap: "what is no file is swapped",
+  both: "weights are read again, some of the cache is swapped",
   full: "no room: the system ends a process",
 };
 

@@ -35,7 +35,7 @@ TEST_CASE("A scenario without memory and timeline has neither", "[pressure]") {
 TEST_CASE("Memory that is short is described by limit, swap, swappiness and locks", "[pressure]") {
   const Read r = read(
       "[memory]\nlimit = \"48 GiB\"\nswap = \"8 GiB\"\nswap_on = \"zram\"\nswappiness = 10\n"
-      "page_cluster = 0\nlock = \"both\"\nmax_sessions = 4\nin_order = true");
+      "page_cluster = 0\nlock = \"both\"\nin_order = true");
   REQUIRE_FALSE(r.error);
   CHECK(r.settings->limit == 48_GiB);
   CHECK(r.settings->swap == 8_GiB);
@@ -44,7 +44,6 @@ TEST_CASE("Memory that is short is described by limit, swap, swappiness and lock
   CHECK(r.settings->page_cluster == 0);
   CHECK(r.settings->locks_kv());
   CHECK(r.settings->locks_weights());
-  CHECK(r.settings->max_sessions == 4);
   CHECK(r.settings->in_order);
   CHECK(r.settings->timeline.empty());
 }
@@ -76,4 +75,38 @@ TEST_CASE("Memory that cannot be is refused with what would do", "[pressure]") {
   CHECK(read("[[timeline]]\nat = \"1 h\"\n[[timeline]]\nat = \"1 h\"").error);
   CHECK(read("[[timeline]]\nat = \"1 h\"\n[[timeline]]\nother = \"1 GiB\"").error);
   CHECK(read("[[timeline]]\nat = \"-1 h\"").error);
+}
+
+TEST_CASE("Open sessions are those of a timeline", "[pressure]") {
+  CHECK(read("[memory]\nmax_sessions = 4").error);
+  const Read r = read("[memory]\nmax_sessions = 4\n[[timeline]]\nsessions = 8");
+  REQUIRE_FALSE(r.error);
+  CHECK(r.settings->max_sessions == 4);
+}
+
+TEST_CASE("Locks, orders and sessions that a runtime does not have are refused", "[pressure]") {
+  const auto error = [](std::string_view text, const MemoryUser& user) {
+    const auto document = TomlDocument::parse(text, "test.toml");
+    REQUIRE(document);
+    const auto settings = read_memory_settings(document->root(), with_ram(64_GiB), 1000);
+    REQUIRE(settings);
+    check_memory_settings(document->root(), *settings, user);
+    return document->error();
+  };
+  const MemoryUser own{"rigcast", true, true, 4096, false};
+  MemoryUser other = own, copies = own, serves = own;
+  other.is_own = false;
+  copies.maps_weights = false;
+  serves.has_load = true;
+  const char* const in_order = "[memory]\nin_order = true";
+  CHECK_FALSE(error(in_order, own));
+  CHECK(error(in_order, other));
+  CHECK(error(in_order, copies));
+  CHECK(error("[memory]\nlock = \"kv\"", other));
+  CHECK_FALSE(error("[memory]\nlock = \"weights\"", other));
+  CHECK(error("[[timeline]]\nsession_tokens = 4097", own));
+  const char* const hours = "[[timeline]]\nsessions = 1\n[[timeline]]\nat = \"1 h\"";
+  CHECK_FALSE(error(hours, own));
+  CHECK(error(hours, serves));
+  CHECK_FALSE(error("[[timeline]]\nother = \"1 GiB\"", serves));
 }

@@ -167,7 +167,7 @@ TEST_CASE("Steps of a server whose memory is short are slow from the token on th
   const BatchTime exact(s, made->placement(), made->memory());
   StepCost cost(s, made->placement(), made->memory());
   TokenCount last = 256;
-  while (last < 8192 && !exact.is_paged(4, last + 1)) ++last;
+  while (last < 8192 && exact.paging(4, last + 1).lacking.value <= 0) ++last;
   REQUIRE(last < 8000);
   for (const TokenCount cached : {last - 100, last, last + 1, last + 100}) {
     INFO(cached << " of " << last);

@@ -15,6 +15,8 @@
 #include <new>
 #include <thread>
 
+#include "core/files/interrupt.hpp"
+
 namespace rigcast::validation {
 namespace {
 
@@ -71,9 +73,13 @@ void OtherProgram::run(const std::function<bool()>& prepare, const Work& work) {
   work(shared_->bytes);
 }
 
-bool OtherProgram::wait_until_ready() const {
+bool OtherProgram::wait_until_ready() {
   while (!shared_->ready) {
-    if (::waitpid(child_, nullptr, WNOHANG) != 0) return false;
+    if (::waitpid(child_, nullptr, WNOHANG) != 0) {
+      child_ = -1;  // its number may be another's from here on
+      return false;
+    }
+    if (interrupted()) return false;
     std::this_thread::sleep_for(kLook);
   }
   return true;

@@ -41,7 +41,7 @@ class OtherProgram {
   };
   OtherProgram() = default;
   void run(const std::function<bool()>& prepare, const Work& work);
-  bool wait_until_ready() const;
+  bool wait_until_ready();
 
   Shared* shared_ = nullptr;  // memory of both processes
   ::pid_t child_ = -1;

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "core/files/interrupt.hpp"
+#include "core/text/unit_text.hpp"
 #include "validation/runs/pressure/kernel_files.hpp"
 
 namespace rigcast::validation {
@@ -19,13 +21,18 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kPage = 4096;
+constexpr double kKeptFree = 256e6;  // of the disk
 constexpr std::string_view kFileName = "rigcast-swap-", kNoteName = "rigcast-zram-";
 const fs::path kZramControl = "/sys/class/zram-control";
 
 bool write_pages(int fd, std::size_t bytes) {
   const std::vector<char> zeros(1 << 20);
-  for (std::size_t at = 0; at < bytes; at += zeros.size())
-    if (::pwrite(fd, zeros.data(), std::min(zeros.size(), bytes - at), off_t(at)) < 0) return false;
+  for (std::size_t at = 0; at < bytes; at += zeros.size()) {
+    const std::size_t piece = std::min(zeros.size(), bytes - at);
+    errno = ENOSPC;  // a short write says nothing of its own
+    if (interrupted() || ::pwrite(fd, zeros.data(), piece, off_t(at)) != ssize_t(piece))
+      return false;
+  }
   return ::fsync(fd) == 0;
 }
 
@@ -54,10 +61,20 @@ bool close_after(int fd, bool done) {
 
 fs::path device_of(const std::string& number) { return "/dev/zram" + number; }
 
-void remove_zram(const std::string& number) {
-  static_cast<void>(::swapoff(device_of(number).c_str()));
+// False if the system still swaps on it: there is no room for what it keeps.
+bool swap_off(const fs::path& path) {
+  while (::swapoff(path.c_str()) != 0) {
+    if (errno == EINVAL || errno == ENOENT) return true;  // it did not swap there
+    if (errno != EINTR) return false;
+  }
+  return true;
+}
+
+bool remove_zram(const std::string& number) {
+  if (!swap_off(device_of(number))) return false;
   static_cast<void>(write_text(fs::path("/sys/block") / ("zram" + number) / "reset", "1"));
   static_cast<void>(write_text(kZramControl / "hot_remove", number));
+  return true;
 }
 
 std::string word_in(const fs::path& file) {
@@ -67,13 +84,11 @@ std::string word_in(const fs::path& file) {
   return word;
 }
 
+// What is still swapped on keeps its name, so that a later run can remove it.
 void remove_area(const fs::path& file) {
-  if (file.filename().string().starts_with(kNoteName)) {
-    if (const std::string number = word_in(file); !number.empty()) remove_zram(number);
-  } else {
-    static_cast<void>(::swapoff(file.c_str()));
-  }
-  ::unlink(file.c_str());
+  const bool is_note = file.filename().string().starts_with(kNoteName);
+  const std::string number = is_note ? word_in(file) : std::string();
+  if (is_note ? number.empty() || remove_zram(number) : swap_off(file)) ::unlink(file.c_str());
 }
 
 // The number of a new device of so many pages, on which the system swaps; empty, with errno, where
@@ -81,7 +96,11 @@ void remove_area(const fs::path& file) {
 std::string add_zram(const fs::path& note, std::size_t pages) {
   const std::string number = word_in(kZramControl / "hot_add");
   if (number.empty()) return {};
-  std::ofstream(note) << number;
+  std::ofstream out(note);
+  if (!(out << number).flush()) {
+    static_cast<void>(write_text(kZramControl / "hot_remove", number));
+    return {};
+  }
   const fs::path block = fs::path("/sys/block") / ("zram" + number);
   if (write_text(block / "disksize", fmt::format("{}", pages * kPage))) {
     const int fd = ::open(device_of(number).c_str(), O_RDWR | O_CLOEXEC);
@@ -107,6 +126,12 @@ Result<std::unique_ptr<SwapArea>> SwapArea::open(const fs::path& folder, Bytes b
       return failed_at(kZramControl, "there is no swap on zram", "needs root, and modprobe zram");
     return std::unique_ptr<SwapArea>(new SwapArea(note));
   }
+  std::error_code unknown;
+  const auto space = fs::space(folder, unknown);
+  if (!unknown && double(space.available) < bytes.value + kKeptFree)
+    return Error{ErrorKind::kMachine,
+                 fmt::format("there is no room for a swap file of {}", text_gib(bytes)),
+                 "another folder: --scratch, or less memory.swap", SourceRef{folder.string()}};
   const fs::path path = folder / fmt::format("{}{}", kFileName, ::getpid());
   const char* const hint =
       "needs root, and room on a disk whose files may be swapped on: --scratch";
