@@ -7,7 +7,7 @@
 #include "core/model/traffic.hpp"
 #include "perfmodel/context/companions.hpp"
 #include "perfmodel/context/host_copies.hpp"
-#include "perfmodel/pressure/host_room.hpp"
+#include "perfmodel/pressure/available_memory.hpp"
 #include "perfmodel/runtimes/runtime_models.hpp"
 
 namespace rigcast {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "perfmodel/memory.hpp"
-#include "perfmodel/pressure/host_room.hpp"
+#include "perfmodel/pressure/available_memory.hpp"
 
 namespace rigcast {
 namespace {

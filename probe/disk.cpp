@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +15,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -256,6 +259,24 @@ std::optional<Error> measure_disk_in_order(const std::filesystem::path& folder, 
   return std::nullopt;
 }
 
+namespace {
+
+// Linux tells it of each disk, of which a partition is a folder below.
+Bytes readahead_of(const std::filesystem::path& folder) {
+  struct ::stat of {};
+  if (::stat(folder.c_str(), &of) != 0) return {};
+  const std::filesystem::path device =
+      fmt::format("/sys/dev/block/{}:{}", major(of.st_dev), minor(of.st_dev));
+  for (const char* queue : {"queue", "../queue"}) {
+    std::ifstream in(device / queue / "read_ahead_kb");
+    double kib = 0;
+    if (in >> kib && kib >= 0) return Bytes{1024 * kib};
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<DiskRates> measure_disk(const std::filesystem::path& folder, Bytes size,
                                const StopFlag& stop) {
   const ScratchFile file(folder, whole_requests(size), stop);
@@ -274,6 +295,7 @@ Result<DiskRates> measure_disk(const std::filesystem::path& folder, Bytes size,
   std::vector<double> mapped;
   for (int i = 0; i < kSamples; ++i) mapped.push_back(map_cached(file));
   rates.cached_map = samples_of(mapped);
+  rates.readahead = readahead_of(folder);
   if (rates.sequential.median <= 0 || rates.mapped.median <= 0)
     return failed(folder, "the scratch file cannot be read", "");
   return rates;

@@ -23,6 +23,7 @@ struct DiskRates {
   std::vector<RandomReads> random;
   Samples page_cache;  // bytes/s, one thread
   Samples cached_map;  // bytes/s at which pages that are cached enter a mapping
+  Bytes readahead;     // of the system for files on this disk; 0: it does not tell
 };
 
 /// Writes a file of `size` into `folder` and reads it again. The file has no name once it is open:

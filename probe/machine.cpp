@@ -123,6 +123,8 @@ std::string rig_toml(const Machine& m, const std::string& cpu,
   for (const RandomReads& r : m.disk.random)
     if (r.depth == 1 && r.per_s.median > 0)
       file.time("ssd_page_read", inverse(r.per_s), "O_DIRECT, 4 KiB, one after the other");
+  if (m.disk.readahead.value > 0)
+    file.small_size("ssd_readahead", m.disk.readahead, "read_ahead_kb of the kernel");
   if (m.disk.cached_map.median > 0)
     file.rate("ssd_cached_map", m.disk.cached_map, "cached pages into a mapping, MAP_POPULATE");
   write_gpu_tables(file, m.gpus.found, gpus);

@@ -54,6 +54,10 @@ void RigFile::size(std::string_view key, const Samples& samples, std::string_vie
   figure(key, fmt::format("{:.0f} MiB", samples.median / 0x1p20), samples, how);
 }
 
+void RigFile::small_size(std::string_view key, Bytes value, std::string_view how) {
+  figure(key, fmt::format("{:.0f} KiB", value / 1_KiB), Samples{value.value, 0, 1}, how);
+}
+
 void RigFile::size(std::string_view key, Bytes value, std::string_view how) {
   size(key, Samples{value.value, 0, 1}, how);
 }

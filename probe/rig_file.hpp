@@ -28,6 +28,7 @@ class RigFile {
   void flops(std::string_view key, const Samples& flops_per_s, std::string_view how);
   void time(std::string_view key, const Samples& seconds, std::string_view how);
   void size(std::string_view key, const Samples& bytes, std::string_view how);
+  void small_size(std::string_view key, Bytes value, std::string_view how);  // in KiB
   void size(std::string_view key, Bytes value, std::string_view how);
 
   std::string take() { return std::exchange(out_, {}); }

@@ -6,7 +6,7 @@
 
 #include "perfmodel/memory.hpp"
 #include "perfmodel/page_in.hpp"
-#include "perfmodel/pressure/host_room.hpp"
+#include "perfmodel/pressure/available_memory.hpp"
 #include "perfmodel/pressure/paging_time.hpp"
 #include "perfmodel/request_batches.hpp"
 #include "perfmodel/step.hpp"
@@ -59,8 +59,8 @@ class HoursModel {
 
   Moment moment(TimelineEntry entry, Seconds at) const {
     Moment m{at, entry, {}, {}, {}};
-    m.pools.room = std::min(room_of_ram(step_context_),
-                            s_.memory->limit.value_or(s_.rig.ram.capacity.value));
+    m.pools.room =
+        std::min(room_of_ram(step_context_), s_.memory->limit.value_or(s_.rig.ram.capacity.value));
     if (open_sessions(entry) == 0) return m;
     const Batch batch = batch_of(entry);
     m.memory = plan_memory(context_, placement_, batch);
@@ -154,8 +154,8 @@ class HoursModel {
       return 1 / std::max(free, others + page_in_time(step_context_, end)).value;
     };
     p.tokens_per_s = 1 / now.value;
-    p.least_tokens_per_s = std::min(p.tokens_per_s, speed_with(most_of(paging)));
-    p.most_tokens_per_s = std::max(p.tokens_per_s, speed_with(least_of(paging)));
+    p.least_tokens_per_s = std::min(p.tokens_per_s, speed_with(upper_end(paging)));
+    p.most_tokens_per_s = std::max(p.tokens_per_s, speed_with(lower_end(paging)));
     p.disk = paging.files;
     p.swap = paging.swapped;
   }

@@ -335,8 +335,8 @@ class Simulation {
     const auto with = [&](const Paging& end) {
       return std::max(now - paging + page_in_time(s_, end).value, 1e-9);
     };
-    speed.lo *= now / with(most_of(paging_));
-    speed.hi *= now / with(least_of(paging_));
+    speed.lo *= now / with(upper_end(paging_));
+    speed.hi *= now / with(lower_end(paging_));
   }
 
   void trace() {

@@ -31,7 +31,7 @@ constexpr double kSpread = 2.5;             // of swapped bytes, either way
 
 // Where pages of files leave in order, the kernel finds enough of them that it may take, and next
 // to nothing is swapped: 0.00 to 0.04 of the anonymous memory in four runs.
-constexpr double kMostSwappedInOrder = 0.04;
+constexpr double kMaxSwappedInOrder = 0.04;
 
 // Where weights are locked: 93 of 184 and 120 of 204 MiB were swapped in each step, which touches
 // all of them once. At least what does not fit, at most all.
@@ -72,16 +72,21 @@ constexpr double kReadInOrder = 0.5;
 // Threads that are a little ahead of one another break the order of a scan, and the kernel comes to
 // keep a part: of 384.6 MB 321 to 390 were read again in 60 runs of 96 tokens, and 0.86 to 0.99 of
 // them over hours.
-constexpr double kLeastReadAgain = 0.8;
+constexpr double kMinReadAgain = 0.8;
 Bytes least_read_again(const Paging& p) {
-  return std::min(p.files, std::max(p.lacking, p.files * kLeastReadAgain));
+  return std::min(p.files, std::max(p.lacking, p.files * kMinReadAgain));
 }
 
-// True if the kernel may come to keep a part of the files: where pages count as used when they are
+// Whether the kernel may come to keep a part of the files: where pages count as used when they are
 // touched, or where a page that comes back is taken for one in use because so much as has left
 // since is no more than the anonymous memory, which swap could take in its place (workingset.c).
-bool keeps_part(const HostPools& p, const MemorySettings& m, Bytes lacking) {
-  return !m.in_order || (m.swap.value > 0 && lacking <= p.anonymous + p.idle);
+// Read-ahead that is on its way counts or not, as it happens.
+enum class Keeps { kNothing, kEither, kPart };
+Keeps keeps_part(const HostPools& p, const MemorySettings& m, Bytes lacking) {
+  if (!m.in_order) return Keeps::kPart;
+  const Bytes most = m.swap.value > 0 ? p.anonymous + p.idle : Bytes{};
+  if (lacking > most + 2.0 * p.readahead || most.value <= 0) return Keeps::kNothing;
+  return lacking > most - 2.0 * p.readahead ? Keeps::kEither : Keeps::kPart;
 }
 
 }  // namespace
@@ -97,14 +102,14 @@ std::string_view name(Reclaim reclaim) {
   return "";
 }
 
-Paging least_of(const Paging& paging) {
+Paging lower_end(const Paging& paging) {
   Paging out = paging;
   out.files = paging.files_least;
   out.swapped = paging.swapped_least;
   return out;
 }
 
-Paging most_of(const Paging& paging) {
+Paging upper_end(const Paging& paging) {
   Paging out = paging;
   out.files = std::max(paging.files, paging.files_most);
   out.swapped = std::max(paging.swapped, paging.swapped_most);
@@ -145,13 +150,14 @@ Paging reclaim(const HostPools& given, const MemorySettings& m) {
   if (!may_swap || (m.in_order && must_swap.value <= 0 && reclaimable_files.value > 0)) {
     out.reclaim = Reclaim::kFiles;
     out.files = out.files_least = read_again(p, files_left);
-    if (!keeps_part(p, m, out.lacking)) return out;
+    const Keeps keeps = keeps_part(p, m, out.lacking);
+    if (keeps == Keeps::kNothing) return out;
     out.files_least = least_read_again(out);
     if (!m.in_order) return out;
     out.files_least = std::min(out.files, out.lacking);
-    out.files = std::max(out.files_least, out.files * kReadInOrder);
-    out.files_most = read_again(p, files_left);
-    if (may_swap) out.swapped_most = within(kMostSwappedInOrder);
+    out.files_most = out.files;
+    if (keeps == Keeps::kPart) out.files = std::max(out.files_least, out.files * kReadInOrder);
+    if (may_swap) out.swapped_most = within(kMaxSwappedInOrder);
     return out;
   }
   // A scan of more anonymous memory than there is room for finds little of it, and no file at all.

@@ -44,8 +44,8 @@ struct Paging {
 };
 
 /// The ends of what a step may read again.
-Paging least_of(const Paging& paging);
-Paging most_of(const Paging& paging);
+Paging lower_end(const Paging& paging);
+Paging upper_end(const Paging& paging);
 
 /// Where only one kind of memory may go, the answer is the LRU's own: a cyclic scan of more than
 /// there is room for keeps nothing. Where both may, it is what was measured, with an interval: the

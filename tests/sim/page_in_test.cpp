@@ -215,7 +215,7 @@ TEST_CASE("What neither memory nor swap has room for does not run", "[page_in][p
   REQUIRE_FALSE(full.errors.empty());
   CHECK(full.errors.front().find("the system would end the program") != std::string::npos);
   // Of a group that never swaps, the cache has to fit beside what else is no file.
-  const Settings never = {{"memory.limit", "400 MiB"}, {"workload.depth", "8000"}};
+  const Settings never = {{"memory.limit", "400 MiB"}, {"workload.depth", "7000"}};
   CHECK(report({}, fixtures::with(never, {{"memory.swappiness", "60"}})).fits);
   CHECK_FALSE(report({}, fixtures::with(never, {{"memory.swappiness", "0"}})).fits);
 }

@@ -1,4 +1,4 @@
-#include "perfmodel/pressure/host_room.hpp"
+#include "perfmodel/pressure/available_memory.hpp"
 
 #include <algorithm>
 #include <cmath>
