@@ -40,13 +40,13 @@ class Run:
 
     @property
     def is_load(self):
-        return "serving" in self.forecast
+        return bool(self.forecast.get("serving"))
 
     @property
     def kind(self):
         if self.is_load:
             return "loads"
-        return "pressed" if "paging" in self.forecast else "alone"
+        return "pressed" if self.forecast.get("paging") else "alone"
 
 
 @dataclass

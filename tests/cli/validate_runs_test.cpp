@@ -273,7 +273,8 @@ TEST_CASE("What is wrong in a suite is said with its place", "[cli][validate]") 
   CHECK(run({"validate", "--replay", kept, folder / "nothing"}).exit == 2);
   const Outcome unknown = run({"validate", "--suite", "qiuck"});
   CHECK(unknown.exit == 2);
-  CHECK(contains(unknown.error, "cpu, cpu-fit, cpu-fit-batches, cpu-users, gpu-files"));
+  CHECK(contains(unknown.error,
+                 "cpu, cpu-fit, cpu-fit-batches, cpu-fit-threads, cpu-users, gpu-files"));
   const Outcome empty = run({"validate", "--suite", folder / "rig.toml"});
   CHECK(empty.exit == 2);
 }
