@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kBytes = 256u << 20;
 constexpr std::size_t kWords = kBytes / sizeof(std::uint64_t);
-constexpr std::size_t kPiece = 1u << 20;
+constexpr std::size_t kPiece = 1u << 20, kPieceWords = kPiece / sizeof(std::uint64_t);
 constexpr Bytes kMinStreamed = 1_GiB;
 
 // Eight sums, so that loads do not wait for one another.
@@ -91,9 +91,9 @@ Result<std::unique_ptr<OtherProgram>> begin_neighbour() {
   static volatile std::uint64_t sink;
   return OtherProgram::begin([] { return (words = own_memory(kBytes)) != nullptr; },
                              [](std::atomic<std::uint64_t>& bytes) {
-                               while (true) {
-                                 sink = sink + sum_of(words, kWords);
-                                 bytes += kBytes;
+                               for (std::size_t at = 0;; at = (at + kPieceWords) % kWords) {
+                                 sink = sink + sum_of(words + at, kPieceWords);
+                                 bytes += kPiece;
                                }
                              });
 }
