@@ -1,14 +1,32 @@
 #include "engine/architectures/architecture.hpp"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 
 #include "core/base/error.hpp"
+#include "engine/architectures/decoder_layer.hpp"
+#include "engine/architectures/families/families.hpp"
 
 namespace rigcast::engine {
 
+namespace {
+
+std::vector<Architecture> all_architectures() {
+  std::vector<Architecture> all;
+  for (const auto family : kFamilies) std::ranges::copy(family(), std::back_inserter(all));
+  return all;
+}
+
+const Architecture& known(const ModelSpec& spec) {
+  const Architecture* const architecture = find_architecture(spec.architecture);
+  RIGCAST_ASSERT(architecture);
+  return *architecture;
+}
+
+}  // namespace
+
 std::span<const Architecture> architectures() {
-  static const std::array all = {kLlama, kQwen2, kQwen3, kQwen3Moe};
+  static const std::vector<Architecture> all = all_architectures();
   return all;
 }
 
@@ -18,20 +36,42 @@ const Architecture* find_architecture(std::string_view name) {
 }
 
 Hyperparameters default_hyperparameters(const ModelSpec& spec) {
-  const Architecture* const known = find_architecture(spec.architecture);
-  const Architecture& architecture = known ? *known : kLlama;
+  const Architecture* const own = find_architecture(spec.architecture);
+  // Llama's, of an architecture that is not executed.
+  const Architecture& architecture = own ? *own : *find_architecture("llama");
   Hyperparameters h;
   h.norm_eps = architecture.norm_eps;
   h.rope_dims = int(spec.head_dim);
   h.rope_pairs = architecture.rope_pairs;
   h.rope_base = architecture.rope_base(spec);
+  if (architecture.set_usual) architecture.set_usual(spec, h);
+  set_local_rope(spec, h);
   return h;
 }
 
+void set_local_rope(const ModelSpec& spec, Hyperparameters& hyper) {
+  const Architecture* const own = find_architecture(spec.architecture);
+  const LocalRope local = own ? own->local_rope : LocalRope::kSame;
+  if (!spec.window || local == LocalRope::kSame) hyper.local_rope_base = 0;
+  if (spec.window && local == LocalRope::kUnscaled) hyper.local_rope_base = hyper.rope_base;
+}
+
 std::vector<LayerOp> layer_ops(const ModelSpec& spec, int layer) {
-  const Architecture* const architecture = find_architecture(spec.architecture);
-  RIGCAST_ASSERT(architecture);
-  return architecture->layer_ops(spec, layer);
+  return decoder_layer(known(spec), spec, layer);
+}
+
+AttentionRule attention_rule(const ModelSpec& spec, const Hyperparameters& hyper, int layer) {
+  AttentionRule rule;
+  const bool is_local = hyper.local_rope_base > 0 && !spec.sees_all_tokens(layer);
+  rule.rope = !rotates(known(spec), spec, layer) ? -1 : is_local ? 1 : 0;
+  rule.score_scale = hyper.score_scale;
+  rule.softcap = hyper.score_softcap;
+  return rule;
+}
+
+std::string_view weight_name(const Architecture& architecture, LayerWeight weight) {
+  const auto own = std::ranges::find(architecture.names, weight, &WeightName::weight);
+  return own == architecture.names.end() ? name_of(weight) : own->name;
 }
 
 }  // namespace rigcast::engine

@@ -8,9 +8,11 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include <type_traits>
 #include <utility>
 
 #include "engine/architectures/architecture.hpp"
+#include "engine/architectures/decoder_layer.hpp"
 #include "engine/model/layer_weights.hpp"
 
 namespace rigcast::engine {
@@ -20,10 +22,24 @@ using Shape = std::vector<std::int64_t>;
 
 std::optional<Error> check_hyper(const ModelSpec& m, const Hyperparameters& h) {
   const auto positive = [](float x) { return std::isfinite(x) && x > 0; };
-  if (!(std::isfinite(h.norm_eps) && h.norm_eps >= 0 && positive(h.rope_base) &&
-        positive(h.rope_scale)))
+  const auto not_negative = [](float x) { return std::isfinite(x) && x >= 0; };
+  if (!(not_negative(h.norm_eps) && positive(h.rope_base) && positive(h.rope_scale) &&
+        positive(h.rope_magnitude) && not_negative(h.local_rope_base)))
     return bad_input(fmt::format("{}: norm epsilon {}, rope base {} and scale {} make no sense",
                                  m.name, h.norm_eps, h.rope_base, h.rope_scale));
+  if (h.yarn && !(positive(h.yarn->context) && positive(h.yarn->fast) && positive(h.yarn->slow) &&
+                  h.rope_base > 1))
+    return bad_input(
+        fmt::format("{}: YaRN of a context of {} tokens makes no sense", m.name, h.yarn->context));
+  const bool sound_scales = positive(h.embedding_scale) && positive(h.residual_scale) &&
+                            positive(h.logit_scale) && not_negative(h.score_scale) &&
+                            not_negative(h.score_softcap) && not_negative(h.logit_softcap) &&
+                            not_negative(h.temperature) && h.temperature_tokens >= 1;
+  if (!sound_scales)
+    return bad_input(
+        fmt::format("{}: its scales of embedding, residual, scores or logits make no "
+                    "sense",
+                    m.name));
   if (h.rope_dims < 2 || h.rope_dims % 2 != 0 || h.rope_dims > m.head_dim)
     return bad_input(
         fmt::format("{}: {} of {} elements of a head turn", m.name, h.rope_dims, m.head_dim),
@@ -156,12 +172,15 @@ class Binder {
 
 // The shape of a layer's weight, row length first.
 Shape shape_of(const ModelSpec& m, const AttentionShape& attention, LayerWeight weight) {
+  const std::int64_t head = attention.head_dim;
   using enum LayerWeight;
   const std::int64_t q = attention.q_width(), kv = attention.kv_width();
   const MixtureOfExperts moe = m.moe.value_or(MixtureOfExperts());
   switch (weight) {
     case kAttentionNorm:
+    case kAttentionPostNorm:
     case kFfnNorm:
+    case kFfnPostNorm:
     case kOutputBias: return {m.hidden};
     case kQ: return {m.hidden, q};
     case kK:
@@ -170,8 +189,8 @@ Shape shape_of(const ModelSpec& m, const AttentionShape& attention, LayerWeight 
     case kQBias: return {q};
     case kKBias:
     case kVBias: return {kv};
-    case kQNorm:
-    case kKNorm: return {attention.head_dim};
+    case kQNorm: return {m.qk_norm_wide ? q : head};
+    case kKNorm: return {m.qk_norm_wide ? kv : head};
     case kGate:
     case kUp: return {m.hidden, m.ffn};
     case kDown: return {m.ffn, m.hidden};
@@ -183,31 +202,96 @@ Shape shape_of(const ModelSpec& m, const AttentionShape& attention, LayerWeight 
   RIGCAST_ASSERT(false);
 }
 
-// Binds the weights that the layer's operations use.
-Layer bind_layer(const ModelSpec& m, int index, Binder& binder) {
-  Layer layer;
-  layer.attention = attention_shape(m, index);
-  layer.ops = layer_ops(m, index);
+// Weights that files of the model hold as parts of one tensor: the rows of one after those of the
+// other.
+struct FusedWeights {
+  std::string_view name;
+  std::vector<LayerWeight> parts;
+};
+
+std::vector<FusedWeights> fused_weights(const ModelSpec& m) {
+  using enum LayerWeight;
+  std::vector<FusedWeights> out;
+  if (m.fused_qkv) out.push_back({"attn_qkv.weight", {kQ, kK, kV}});
+  if (m.fused_qkv) out.push_back({"attn_qkv.bias", {kQBias, kKBias, kVBias}});
+  if (m.fused_gate_up) out.push_back({"ffn_up.weight", {kGate, kUp}});
+  return out;
+}
+
+// Binds the parts of a fused tensor: views of a matrix's rows, copies of a vector's elements.
+void bind_fused(const ModelSpec& m, const FusedWeights& fused, const std::string& name,
+                Layer& layer, Binder& binder) {
+  Shape whole;
+  for (const LayerWeight part : fused.parts) {
+    const Shape shape = shape_of(m, layer.attention, part);
+    if (whole.empty())
+      whole = shape;
+    else
+      whole.back() += shape.back();
+  }
+  Matrix matrix;
+  std::vector<float> vector;
+  whole.size() > 1 ? binder.bind(name, whole, matrix) : binder.bind(name, whole, vector);
+  std::int64_t first = 0;
+  const auto take = [&](LayerWeight weight, auto& to) {
+    const std::int64_t count = shape_of(m, layer.attention, weight).back();
+    if constexpr (std::is_same_v<decltype(to), Matrix&>) {
+      if (matrix) to = {matrix.row(first), matrix.format, matrix.columns, count};
+    } else if constexpr (std::is_same_v<decltype(to), std::vector<float>&>) {
+      if (!vector.empty()) to.assign(vector.begin() + first, vector.begin() + first + count);
+    }
+    first += count;
+  };
+  // Parts are in the order in which weights are visited.
   for_each_weight(
       [&](LayerWeight weight, auto& to) {
-        if (uses(layer.ops, weight))
-          binder.bind(fmt::format("blk.{}.{}", index, name_of(weight)),
+        if (std::ranges::find(fused.parts, weight) != fused.parts.end()) take(weight, to);
+      },
+      layer);
+}
+
+// Binds the weights that the layer's operations use.
+Layer bind_layer(const Model& model, int index, Binder& binder) {
+  const ModelSpec& m = model.spec;
+  Layer layer;
+  layer.attention = attention_shape(m, index);
+  layer.rule = attention_rule(m, model.hyper, index);
+  layer.ops = layer_ops(m, index);
+  std::vector<LayerWeight> bound;
+  for (const FusedWeights& fused : fused_weights(m)) {
+    if (!uses(layer.ops, fused.parts.front())) continue;
+    bind_fused(m, fused, fmt::format("blk.{}.{}", index, fused.name), layer, binder);
+    bound.insert(bound.end(), fused.parts.begin(), fused.parts.end());
+  }
+  const Architecture& architecture = *find_architecture(m.architecture);
+  for_each_weight(
+      [&](LayerWeight weight, auto& to) {
+        if (uses(layer.ops, weight) && std::ranges::find(bound, weight) == bound.end())
+          binder.bind(fmt::format("blk.{}.{}", index, weight_name(architecture, weight)),
                       shape_of(m, layer.attention, weight), to);
       },
       layer);
   return layer;
 }
 
+// Both vectors of longrope, of which choose_rope_factors() takes one.
+void bind_rope_factors(Binder& binder, Model& model) {
+  const std::int64_t pairs = model.hyper.rope_dims / 2;
+  if (model.spec.rope_freqs) model.rope_factors = binder.factors("rope_freqs.weight", pairs);
+  if (model.spec.rope_factors == 0) return;
+  model.rope_factors = binder.factors("rope_factors_short.weight", pairs);
+  model.long_rope_factors = binder.factors("rope_factors_long.weight", pairs);
+}
+
 void bind_all(Binder& binder, Model& model) {
   const ModelSpec& m = model.spec;
   model.embedding = binder.matrix("token_embd.weight", m.hidden, m.vocabulary);
   for (int i = 0; i < m.layers && !binder.error(); ++i)
-    model.layers.push_back(bind_layer(m, i, binder));
+    model.layers.push_back(bind_layer(model, i, binder));
   model.final_norm = binder.vector("output_norm.weight", m.hidden);
   model.head =
       m.tied_embeddings ? model.embedding : binder.matrix("output.weight", m.hidden, m.vocabulary);
-  if (m.rope_freqs)
-    model.rope_factors = binder.factors("rope_freqs.weight", model.hyper.rope_dims / 2);
+  bind_rope_factors(binder, model);
   binder.finish();
 }
 
@@ -222,11 +306,13 @@ std::optional<Error> check_executable(const ModelSpec& m) {
         fmt::format("models of the architecture \"{}\" are not executed", m.architecture),
         fmt::format("{} are; forecasts know more", fmt::join(names, ", ")));
   }
-  if (const std::string_view trait = architecture->unexecuted_trait(m); !trait.empty())
+  if (const std::string_view trait = unexecuted_trait(*architecture, m); !trait.empty())
     return bad_input(fmt::format("{} has {}, which is not executed", m.name, trait));
   const bool sound = m.layers > 0 && m.hidden > 0 && m.heads > 0 && m.kv_heads > 0 &&
                      m.heads % m.kv_heads == 0 && m.head_dim > 0 && m.vocabulary > 0;
   if (!sound) return bad_input(fmt::format("{} has a width of 0", m.name));
+  if (m.rope_freqs && m.rope_factors > 0)
+    return bad_input(fmt::format("{} has rope factors in one vector and in two", m.name));
   if (m.moe && (m.moe->experts_used < 1 || m.moe->experts_used > m.moe->experts))
     return bad_input(
         fmt::format("{} uses {} of {} experts", m.name, m.moe->experts_used, m.moe->experts));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace rigcast::engine {
 
@@ -12,8 +13,9 @@ using enum OpKind;
 using enum Activation;
 using enum LayerWeight;
 
+constexpr bool kIfAny = true;
+
 BlockPattern attention_pattern() {
-  constexpr bool kIfAny = true;
   return {FusedBlock::kAttention,
           {{{kRmsNorm, kHidden, kNormed, {kAttentionNorm}}},
            {{kLinear, kNormed, kQuery, {kQ}}},
@@ -44,6 +46,74 @@ BlockPattern experts_pattern() {
           {{{kRmsNorm, kHidden, kNormed, {kFfnNorm}}},
            {{kExperts, kNormed, kBranch, {kRouter, kExpertGate, kExpertUp, kExpertDown}}},
            {{kAddResidual, kBranch, kHidden}}}};
+}
+
+// What a block reads: a norm of the residual stream, or the stream itself.
+Activation input_of(bool norms_before) { return norms_before ? kNormed : kHidden; }
+
+void add_norm_before(BlockPattern& to, bool norms_before, LayerWeight weight) {
+  if (norms_before) to.ops.push_back({{kRmsNorm, kHidden, kNormed, {weight}}});
+}
+
+void add_end(BlockPattern& to, LayerWeight norm) {
+  to.ops.push_back({{kRmsNorm, kBranch, kBranch, {norm}}, kIfAny});
+  to.ops.push_back({{kAddResidual, kBranch, kHidden}});
+}
+
+BlockPattern any_attention_pattern(bool norms_before, bool rotates) {
+  BlockPattern out{FusedBlock::kAttention, {}};
+  const auto add = [&](LayerOp op, bool optional = false) {
+    out.ops.push_back({std::move(op), optional});
+  };
+  const Activation in = input_of(norms_before);
+  add_norm_before(out, norms_before, kAttentionNorm);
+  add({kLinear, in, kQuery, {kQ}});
+  add({kLinear, in, kKey, {kK}});
+  add({kLinear, in, kValue, {kV}});
+  add({kAddBias, kQuery, kQuery, {kQBias}}, kIfAny);
+  add({kAddBias, kKey, kKey, {kKBias}}, kIfAny);
+  add({kAddBias, kValue, kValue, {kVBias}}, kIfAny);
+  for (const OpKind norm : {kHeadRmsNorm, kRmsNorm}) {
+    add({norm, kQuery, kQuery, {kQNorm}}, kIfAny);
+    add({norm, kKey, kKey, {kKNorm}}, kIfAny);
+  }
+  if (rotates) add({kRope, kQuery, kQuery});
+  if (rotates) add({kRope, kKey, kKey});
+  add({kScaleByPosition, kQuery, kQuery}, kIfAny);
+  add({kAttention, kQuery, kAttended});
+  add({kLinear, kAttended, kBranch, {kOutput}});
+  add({kAddBias, kBranch, kBranch, {kOutputBias}}, kIfAny);
+  add_end(out, kAttentionPostNorm);
+  return out;
+}
+
+BlockPattern any_ffn_pattern(bool norms_before, OpKind gated) {
+  BlockPattern out{FusedBlock::kFfn, {}};
+  add_norm_before(out, norms_before, kFfnNorm);
+  out.ops.push_back({{gated, input_of(norms_before), kBranch, {kGate, kUp, kDown}}});
+  add_end(out, kFfnPostNorm);
+  return out;
+}
+
+BlockPattern any_experts_pattern(bool norms_before) {
+  BlockPattern out{FusedBlock::kExperts, {}};
+  add_norm_before(out, norms_before, kFfnNorm);
+  out.ops.push_back({{kExperts,
+                      input_of(norms_before),
+                      kBranch,
+                      {kRouter, kExpertGate, kExpertUp, kExpertDown}}});
+  add_end(out, kFfnPostNorm);
+  return out;
+}
+
+std::vector<BlockPattern> make_decoder_blocks() {
+  std::vector<BlockPattern> all;
+  for (const bool before : {true, false}) {
+    for (const bool rotates : {true, false}) all.push_back(any_attention_pattern(before, rotates));
+    for (const OpKind gated : {kGatedFfn, kGeluFfn}) all.push_back(any_ffn_pattern(before, gated));
+    all.push_back(any_experts_pattern(before));
+  }
+  return all;
 }
 
 // The number of leading `ops` that match the pattern; `fits`: all of the pattern matches.
@@ -88,6 +158,11 @@ std::optional<LayerWeight> unused_vector(const Layer& layer) {
 std::span<const BlockPattern> pre_norm_blocks() {
   static const std::vector<BlockPattern> all = {attention_pattern(), ffn_pattern(),
                                                 experts_pattern()};
+  return all;
+}
+
+std::span<const BlockPattern> decoder_blocks() {
+  static const std::vector<BlockPattern> all = make_decoder_blocks();
   return all;
 }
 

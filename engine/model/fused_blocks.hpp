@@ -33,6 +33,10 @@ struct BlockPattern {
 /// The blocks of a pre-norm layer, as in most decoders: attention, FFN and experts.
 std::span<const BlockPattern> pre_norm_blocks();
 
+/// Those of any decoder_layer(): norms before, behind or around, without RoPE, with GELU.
+/// Kernels apply the norms and biases that the layer has, and read its AttentionRule.
+std::span<const BlockPattern> decoder_blocks();
+
 /// Splits `ops` into blocks, in order. The error names the first operation that matches none of
 /// `patterns`.
 Result<std::vector<FusedBlock>> fuse(std::span<const LayerOp> ops,

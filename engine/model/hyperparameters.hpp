@@ -1,6 +1,8 @@
 #pragma once
 // Hyperparameters: what the computation of a model needs beyond the shapes of its tensors.
 
+#include <optional>
+
 namespace rigcast::engine {
 
 /// Pairs of a head's elements that RoPE rotates together.
@@ -9,13 +11,37 @@ enum class RopePairs {
   kNeox,         // i and i + n / 2: qwen2, qwen3
 };
 
+/// YaRN scales only the frequencies of pairs that turn slowly: those that turn less than `slow`
+/// times in a context of the training are scaled by rope_scale, those that turn more than `fast`
+/// times stay, and between these the two are mixed.
+struct Yarn {
+  float context = 0;  // tokens of a context in training
+  float fast = 32, slow = 1;
+};
+
 /// Values that affect results, but no sizes.
 struct Hyperparameters {
   float norm_eps = 1e-5f;
   float rope_base = 10000.0f;
   int rope_dims = 0;  // rotated dimensions of a head, even
   RopePairs rope_pairs = RopePairs::kInterleaved;
-  float rope_scale = 1.0f;         // positions are multiplied by this (linear scaling: 1 / factor)
+  float rope_scale = 1.0f;  // positions are multiplied by this (linear scaling: 1 / factor)
+  std::optional<Yarn> yarn{};
+  float rope_magnitude = 1.0f;  // rotated elements are multiplied by this
+  // Of layers with a window, whose RoPE nothing scales; 0: they rotate as the others.
+  float local_rope_base = 0;
+  float rope_context = 0;  // tokens up to which the short of two vectors of RoPE factors applies
+
+  float score_scale = 0;    // of attention; 0: 1 / sqrt(head_dim)
+  float score_softcap = 0;  // scores become softcap * tanh(score / softcap); 0: they stay
+  // Queries are multiplied by 1 + temperature * ln(1 + floor(position / temperature_tokens)).
+  float temperature = 0, temperature_tokens = 1;
+
+  float embedding_scale = 1.0f;
+  float residual_scale = 1.0f;  // of what attention and FFN add
+  float logit_scale = 1.0f;     // logits are multiplied by this
+  float logit_softcap = 0;      // bounds logits after that; 0: they stay
+
   bool normalised_experts = true;  // weights of the chosen experts are normalized to sum to 1
 };
 

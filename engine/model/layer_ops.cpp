@@ -29,8 +29,10 @@ std::string_view name_of(OpKind kind) {
     case OpKind::kLinear: return "linear";
     case OpKind::kAddBias: return "add_bias";
     case OpKind::kRope: return "rope";
+    case OpKind::kScaleByPosition: return "scale_by_position";
     case OpKind::kAttention: return "attention";
     case OpKind::kGatedFfn: return "gated_ffn";
+    case OpKind::kGeluFfn: return "gelu_ffn";
     case OpKind::kExperts: return "experts";
     case OpKind::kAddResidual: return "add_residual";
   }
@@ -43,6 +45,10 @@ bool uses(std::span<const LayerOp> ops, LayerWeight weight) {
   return std::ranges::any_of(ops, [&](const LayerOp& op) {
     return std::ranges::find(op.weights, weight) != op.weights.end();
   });
+}
+
+bool uses(std::span<const LayerOp> ops, OpKind kind) {
+  return std::ranges::find(ops, kind, &LayerOp::kind) != ops.end();
 }
 
 std::string text(const LayerOp& op) {

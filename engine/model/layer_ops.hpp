@@ -29,10 +29,13 @@ enum class OpKind {
   kLinear,       // out = w0 in
   kAddBias,      // out = in + w0
   kRope,         // out = each head of `in`, rotated by the token's position
+  // out = in * (1 + temperature * ln(1 + floor(position / temperature_tokens)))
+  kScaleByPosition,
   kAttention,    // out = attention of query `in` over the cache and the new kKey, kValue
   kGatedFfn,     // out = w2 (silu(w0 in) * (w1 in)): gate, up and down
+  kGeluFfn,      // out = w2 (gelu(w0 in) * (w1 in)), gelu by tanh
   kExperts,      // out = the gated FFNs that the router w0 chooses; w1, w2, w3: their stacks
-  kAddResidual,  // out = out + in
+  kAddResidual,  // out = out + residual_scale * in
 };
 
 struct LayerOp {
@@ -43,8 +46,9 @@ struct LayerOp {
   bool operator==(const LayerOp&) const = default;
 };
 
-/// True if one of the operations uses the weight.
+/// True if one of the operations uses the weight, or is of the kind.
 bool uses(std::span<const LayerOp> ops, LayerWeight weight);
+bool uses(std::span<const LayerOp> ops, OpKind kind);
 
 /// "normed = rms_norm(hidden, attn_norm.weight)"
 std::string text(const LayerOp& op);

@@ -19,9 +19,11 @@ enum class LayerWeight {
   kKBias,
   kVBias,
   kOutputBias,
+  kAttentionPostNorm,
   kQNorm,
   kKNorm,
   kFfnNorm,
+  kFfnPostNorm,
   kGate,
   kUp,
   kDown,
@@ -33,7 +35,7 @@ enum class LayerWeight {
 
 /// The role by which quant mixes and placements classify a tensor.
 TensorRole role_of(LayerWeight weight);
-/// The weight's name in a GGUF file, after "blk.N.": "attn_q.weight".
+/// The weight's usual name in a GGUF file, after "blk.N.": "attn_q.weight".
 std::string_view name_of(LayerWeight weight);
 
 /// visit(weight, layers.member...) for every weight of Layer or cuda::DeviceLayer: of one layer, or
@@ -50,9 +52,11 @@ void for_each_weight(const Visit& visit, Layers&... layers) {
   visit(kKBias, layers.k_bias...);
   visit(kVBias, layers.v_bias...);
   visit(kOutputBias, layers.output_bias...);
+  visit(kAttentionPostNorm, layers.attention_post_norm...);
   visit(kQNorm, layers.q_norm...);
   visit(kKNorm, layers.k_norm...);
   visit(kFfnNorm, layers.ffn_norm...);
+  visit(kFfnPostNorm, layers.ffn_post_norm...);
   visit(kGate, layers.gate...);
   visit(kUp, layers.up...);
   visit(kDown, layers.down...);

@@ -2,6 +2,7 @@
 // A model ready for computation: spec, hyperparameters and weights.
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -32,17 +33,38 @@ struct AttentionShape {
 };
 AttentionShape attention_shape(const ModelSpec& spec, int layer);
 
+/// How a layer's attention computes, beyond its shape: what may vary from layer to layer. Reference
+/// and backends read these alike, and never an architecture's name.
+struct AttentionRule {
+  int rope = 0;           // which of rope_tables() rotates queries and keys; -1: none does
+  float score_scale = 0;  // scores are multiplied by this; 0: 1 / sqrt(head_dim)
+  float softcap = 0;      // scores become softcap * tanh(score / softcap); 0: they stay
+};
+
 struct Layer {
   AttentionShape attention;
+  AttentionRule rule;
   std::vector<LayerOp> ops;  // operations of the layer, in order
   std::vector<float> attention_norm;
   Matrix q, k, v, output;
   std::vector<float> q_bias, k_bias, v_bias, output_bias;  // empty: none
-  std::vector<float> q_norm, k_norm;                       // weights of a head's width; empty: none
+  // Of a head's width, or of all heads' (the norm is over all of them then); empty: none.
+  std::vector<float> q_norm, k_norm;
   std::vector<float> ffn_norm;
-  Matrix gate, up, down;  // matrices of a dense FFN
-  Matrix router;          // router of a MoE layer: a row per expert
+  std::vector<float> attention_post_norm, ffn_post_norm;  // of what is added; empty: none
+  Matrix gate, up, down;                                  // matrices of a dense FFN
+  Matrix router;                                          // router of a MoE layer: a row per expert
   MatrixStack expert_gate, expert_up, expert_down;
+
+  float score_scale() const {
+    return rule.score_scale > 0 ? rule.score_scale : 1.0f / std::sqrt(float(attention.head_dim));
+  }
+  /// True if its norm is over all heads of queries, and another over all of keys.
+  bool has_wide_head_norms() const {
+    return std::int64_t(q_norm.size()) > attention.head_dim ||
+           std::int64_t(k_norm.size()) > attention.head_dim;
+  }
+  bool has_gelu() const { return uses(ops, OpKind::kGeluFfn); }
 };
 
 /// A model. Weights may be views; `storage` keeps their memory alive.
@@ -53,8 +75,14 @@ struct Model {
   Matrix head;       // same as the embedding if they are tied
   std::vector<float> final_norm;
   std::vector<float> rope_factors;  // frequencies are divided by them; empty: none
+  // In place of rope_factors where sequences may become longer than hyper.rope_context.
+  std::vector<float> long_rope_factors;
   std::vector<Layer> layers;
   std::shared_ptr<const void> storage;
 };
+
+/// Chooses between a model's two vectors of RoPE factors, if it has two, for sequences of at most
+/// `tokens`; 0: as long as the model's context.
+void choose_rope_factors(Model& model, TokenCount tokens);
 
 }  // namespace rigcast::engine

@@ -6,6 +6,7 @@
 
 #include "engine/model/fused_blocks.hpp"
 #include "engine/model/layer_weights.hpp"
+#include "engine/placement/check_traits.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -79,6 +80,7 @@ std::optional<Error> check_layer_placement(const Model& model, int index) {
 }  // namespace
 
 std::optional<Error> check_shapes_on_gpu(const Model& model) {
+  if (auto error = check_traits_on_gpu(model)) return error;
   if (auto error = refuse_operations(model)) return error;
   if (auto error = refuse_heads(model)) return error;
   for (int i = 0; i < int(model.layers.size()); ++i)

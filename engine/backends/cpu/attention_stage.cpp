@@ -22,35 +22,82 @@ KvCache cache_for(const ModelSpec& spec, const CpuOptions& o) {
           o.kv_memory ? o.kv_memory : o.ram.tracked("KV cache", make_large_pages)};
 }
 
+std::vector<Rope> ropes_of(const Model& model) {
+  std::vector<Rope> ropes;
+  for (RopeTable& table : rope_tables(model.hyper, model.rope_factors))
+    ropes.emplace_back(model.hyper.rope_pairs, std::move(table));
+  return ropes;
+}
+
+cpu::Scores scores_of(const Layer& layer) { return {layer.score_scale(), layer.rule.softcap}; }
+
+std::vector<cpu::Scores> scores_of(const Model& model) {
+  std::vector<cpu::Scores> scores;
+  for (const Layer& layer : model.layers) scores.push_back(scores_of(layer));
+  return scores;
+}
+
 }  // namespace
 
 AttentionStage::AttentionStage(CpuStep& step, const CpuOptions& options)
     : step_(step),
       cache_(cache_for(step.model->spec, options)),
-      rope_(step.model->hyper, step.model->rope_factors),
-      one_(step.model->spec, options.threads),
-      batch_(options.threads) {}
+      ropes_(ropes_of(*step.model)),
+      one_(step.model->spec, options.threads, scores_of(*step.model)),
+      batch_(options.threads),
+      angles_(ropes_.size()) {}
 
 void AttentionStage::begin() {
-  angles_.resize(std::size_t(step_.tokens) * rope_.pairs() * 2);
+  for (std::size_t i = 0; i < ropes_.size(); ++i)
+    angles_[i].resize(std::size_t(step_.tokens) * ropes_[i].pairs() * 2);
   batch_.begin(step_.sequences);
 }
 
 void AttentionStage::compute_angles(Worker& worker) {
-  const std::size_t angles = rope_.pairs() * 2;
   worker.parallel_for(step_.tokens, 8, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t)
-      rope_.angles(step_.sequence_of(t).position(t),
-                   {angles_.data() + std::size_t(t) * angles, angles});
+      for (std::size_t i = 0; i < ropes_.size(); ++i) {
+        const std::size_t angles = ropes_[i].pairs() * 2;
+        ropes_[i].angles(step_.sequence_of(t).position(t),
+                         {angles_[i].data() + std::size_t(t) * angles, angles});
+      }
   });
+}
+
+// Normalizes the heads of a row's query or key, each or all of them at once, and applies RoPE.
+void AttentionStage::place_heads(int layer, std::int64_t row, std::span<float> heads,
+                                 const std::vector<float>& norm) const {
+  const Layer& w = step_.layer(layer);
+  const std::size_t dim = std::size_t(w.attention.head_dim);
+  const float eps = step_.model->hyper.norm_eps;
+  const bool wide = norm.size() > dim;
+  if (wide) cpu::rms_norm(heads, norm, eps, heads.data());
+  const bool each = !wide && !norm.empty();
+  if (!each && w.rule.rope < 0) return;
+  const Rope* const rope = w.rule.rope < 0 ? nullptr : &ropes_[std::size_t(w.rule.rope)];
+  std::span<const float> angles;
+  if (rope)
+    angles = std::span(angles_[std::size_t(w.rule.rope)])
+                 .subspan(std::size_t(row) * rope->pairs() * 2, rope->pairs() * 2);
+  for (std::size_t h = 0; h < heads.size(); h += dim) {
+    const std::span<float> head = heads.subspan(h, dim);
+    if (each) cpu::rms_norm(head, norm, eps, head.data());
+    if (rope) rope->rotate(angles, head.data());
+  }
+}
+
+void AttentionStage::scale_query(std::int64_t row, std::span<float> q) const {
+  const Hyperparameters& h = step_.model->hyper;
+  if (h.temperature == 0) return;
+  const float scale = temperature_at(h, step_.sequence_of(row).position(row));
+  for (float& x : q) x *= scale;
 }
 
 // Adds biases, normalizes heads, applies RoPE and stores keys and values, for one token of the
 // step.
 void AttentionStage::place_queries(int layer, std::int64_t row) {
   const Layer& w = step_.layer(layer);
-  const std::size_t dim = std::size_t(w.attention.head_dim),
-                    q_width = std::size_t(w.attention.q_width()),
+  const std::size_t q_width = std::size_t(w.attention.q_width()),
                     kv_width = std::size_t(w.attention.kv_width());
   float* q = q_.data() + std::size_t(row) * q_width;
   float* k = k_.data() + std::size_t(row) * kv_width;
@@ -58,14 +105,9 @@ void AttentionStage::place_queries(int layer, std::int64_t row) {
   add_bias({q, q_width}, w.q_bias);
   add_bias({k, kv_width}, w.k_bias);
   add_bias({v, kv_width}, w.v_bias);
-  const std::size_t angles = rope_.pairs() * 2;
-  const std::span<const float> token_angles(angles_.data() + std::size_t(row) * angles, angles);
-  const auto place = [&](float* head, const std::vector<float>& norm) {
-    if (!norm.empty()) cpu::rms_norm({head, dim}, norm, step_.model->hyper.norm_eps, head);
-    rope_.rotate(token_angles, head);
-  };
-  for (std::size_t h = 0; h < q_width; h += dim) place(q + h, w.q_norm);
-  for (std::size_t h = 0; h < kv_width; h += dim) place(k + h, w.k_norm);
+  place_heads(layer, row, {q, q_width}, w.q_norm);
+  scale_query(row, {q, q_width});
+  place_heads(layer, row, {k, kv_width}, w.k_norm);
   const StepSequence& sequence = step_.sequence_of(row);
   cache_.store(layer, sequence.position(row), k, v, sequence.table);
 }
@@ -89,7 +131,7 @@ void AttentionStage::attend_over_cache(Worker& worker, int layer, const Place& p
   worker.parallel_for(step_.tokens, 4, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) place(row);
   });
-  batch_.run(worker, cache_, layer, q_.data(), attn_out_.data());
+  batch_.run(worker, cache_, layer, scores_of(step_.layer(layer)), q_.data(), attn_out_.data());
 }
 
 // Attention, and its result as the input of the output matrix: row by row for a batch; for one
@@ -154,15 +196,10 @@ void AttentionStage::attend(Worker& worker, int layer, const float* projected) {
 // Applies bias, head norms and RoPE to the query of the step's first token.
 void AttentionStage::rope_query(int layer, float* q) {
   const Layer& w = step_.layer(layer);
-  const std::size_t dim = std::size_t(w.attention.head_dim),
-                    width = std::size_t(w.attention.q_width());
+  const std::size_t width = std::size_t(w.attention.q_width());
   add_bias({q, width}, w.q_bias);
-  const std::span<const float> token_angles(angles_.data(), rope_.pairs() * 2);
-  for (std::size_t h = 0; h < width; h += dim) {
-    if (!w.q_norm.empty())
-      cpu::rms_norm({q + h, dim}, w.q_norm, step_.model->hyper.norm_eps, q + h);
-    rope_.rotate(token_angles, q + h);
-  }
+  place_heads(layer, 0, {q, width}, w.q_norm);
+  scale_query(0, {q, width});
 }
 
 const AttentionStage::Partial& AttentionStage::attend_partially(Worker& worker, int layer,
@@ -213,7 +250,7 @@ void AttentionStage::compute(Worker& worker, int layer, const NextMatrices& next
                                  {&w.v, step_.input, v_.data(), kv_width}};
   multiply(worker, projections, scratch, step_.if_apart({&w.output}));
   attend_to_input(worker, layer);
-  worker.run_once([&] { step_.pending = true; });
+  worker.run_once([&] { step_.set_pending(w.attention_post_norm); });
   const Product output{&w.output, step_.input, step_.block.data(), hidden};
   multiply(worker, {&output, 1}, scratch, next);
   if (w.output_bias.empty()) return;

@@ -54,6 +54,9 @@ class AttentionStage {
 
  private:
   void place_queries(int layer, std::int64_t row);
+  void place_heads(int layer, std::int64_t row, std::span<float> heads,
+                   const std::vector<float>& norm) const;
+  void scale_query(std::int64_t row, std::span<float> q) const;
   void rope_query(int layer, float* q);
   void size(int layer);
   template <class Place>
@@ -65,11 +68,12 @@ class AttentionStage {
 
   CpuStep& step_;
   KvCache cache_;
-  Rope rope_;
+  std::vector<Rope> ropes_;  // by AttentionRule::rope
   DecodeAttention one_;
   BatchAttention batch_;
   // Buffers that begin at a cache line, as those of the step.
-  cpu::AlignedVector<float> q_, k_, v_, attn_out_, angles_;
+  cpu::AlignedVector<float> q_, k_, v_, attn_out_;
+  std::vector<cpu::AlignedVector<float>> angles_;  // of every rope: [token][pair][2]
   Partial partial_;
 };
 

@@ -1,7 +1,6 @@
 #include "engine/backends/cpu/batch_attention.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace rigcast::engine {
 
@@ -56,26 +55,26 @@ void BatchAttention::plan_row(const StepSequence& s) {
   }
 }
 
-void BatchAttention::attend_partition(Thread& own, const KvCache& cache, int layer,
-                                      const Task& task, const float* q) {
+void BatchAttention::attend_partition(Thread& own, const LayerKv& kv, const Task& task,
+                                      const float* q) {
   const int dim = int(shape_.head_dim), group = shape_.heads_per_kv_head();
   const StepSequence& s = *task.sequence;
   const TokenCount begin = task.partition * kPartition, to = s.cached + 1;
   own.from.assign(std::size_t(group), shape_.first_attended(s.cached));
   own.to.assign(std::size_t(group), to);
-  cache.runs(layer, task.kv_head, begin, std::min(begin + kPartition, to), own.runs, s.table);
+  kv.cache.runs(kv.layer, task.kv_head, begin, std::min(begin + kPartition, to), own.runs, s.table);
   cpu::attend(
-      own.runs, begin, cache.types(), dim,
+      own.runs, begin, kv.cache.types(), dim,
       {q + (task.first * shape_.heads + task.kv_head * group) * dim, group, own.from.data(),
        own.to.data()},
-      1.0f / std::sqrt(float(dim)),
+      kv.scores,
       {o_.data() + task.partials * dim, m_.data() + task.partials, l_.data() + task.partials},
       own.attention);
 }
 
 // One thread computes all partitions, one after the other.
-void BatchAttention::attend_rows(Thread& own, const KvCache& cache, int layer, const Task& task,
-                                 const float* q, float* out) const {
+void BatchAttention::attend_rows(Thread& own, const LayerKv& kv, const Task& task, const float* q,
+                                 float* out) const {
   const int dim = int(shape_.head_dim), group = shape_.heads_per_kv_head();
   const int rows = int(task.last - task.first) * group;
   const StepSequence& s = *task.sequence;
@@ -96,11 +95,11 @@ void BatchAttention::attend_rows(Thread& own, const KvCache& cache, int layer, c
   own.l.resize(std::size_t(count * rows));
   for (int p = 0; p < count; ++p) {
     const TokenCount begin = (from + p) * kPartition;
-    cache.runs(layer, task.kv_head, begin, std::min(begin + kPartition, to), own.runs, s.table);
+    kv.cache.runs(kv.layer, task.kv_head, begin, std::min(begin + kPartition, to), own.runs,
+                  s.table);
     const std::int64_t at = std::int64_t(p) * rows;
-    cpu::attend(own.runs, begin, cache.types(), dim,
-                {own.rows.data(), rows, own.from.data(), own.to.data()},
-                1.0f / std::sqrt(float(dim)),
+    cpu::attend(own.runs, begin, kv.cache.types(), dim,
+                {own.rows.data(), rows, own.from.data(), own.to.data()}, kv.scores,
                 {own.o.data() + at * dim, own.m.data() + at, own.l.data() + at}, own.attention);
   }
   for (int r = 0; r < rows; ++r) {
@@ -119,13 +118,13 @@ void BatchAttention::merge(std::int64_t of, float* out) {
                        shape_.heads, int(dim), out + (cut.row * shape_.heads + head) * dim);
 }
 
-void BatchAttention::run(Worker& worker, const KvCache& cache, int layer, const float* q,
-                         float* out) {
+void BatchAttention::run(Worker& worker, const KvCache& cache, int layer, const cpu::Scores& scores,
+                         const float* q, float* out) {
+  const LayerKv kv{cache, layer, scores};
   Thread& own = threads_[std::size_t(worker.index())];
   worker.parallel_for_nowait(std::int64_t(tasks_.size()), 1, [&](std::int64_t index, std::int64_t) {
     const Task& task = tasks_[std::size_t(index)];
-    task.partition < 0 ? attend_rows(own, cache, layer, task, q, out)
-                       : attend_partition(own, cache, layer, task, q);
+    task.partition < 0 ? attend_rows(own, kv, task, q, out) : attend_partition(own, kv, task, q);
   });
   if (cut_rows_.empty()) return;
   worker.barrier();

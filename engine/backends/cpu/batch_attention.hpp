@@ -28,7 +28,8 @@ class BatchAttention {
   void plan(const AttentionShape& shape);
   /// out [row][heads][head_dim] = the attention output of q, over the sequences that were planned.
   /// Every member of the team calls it; it ends without a barrier.
-  void run(Worker& worker, const KvCache& cache, int layer, const float* q, float* out);
+  void run(Worker& worker, const KvCache& cache, int layer, const cpu::Scores& scores,
+           const float* q, float* out);
 
  private:
   // Rows [first, last) of a step, all of one sequence, for one KV head.
@@ -40,6 +41,12 @@ class BatchAttention {
     // its partials begin. Several rows are attended to whole by one thread: -1.
     TokenCount partition = -1;
     std::int64_t partials = 0;
+  };
+  // A layer's cache, and what becomes of its scores.
+  struct LayerKv {
+    const KvCache& cache;
+    int layer;
+    cpu::Scores scores;
   };
   // A row that is cut into partitions.
   struct CutRow {
@@ -55,9 +62,8 @@ class BatchAttention {
 
   void plan_row(const StepSequence& sequence);
   void plan_rows(const StepSequence& sequence);
-  void attend_partition(Thread& own, const KvCache& cache, int layer, const Task& task,
-                        const float* q);
-  void attend_rows(Thread& own, const KvCache& cache, int layer, const Task& task, const float* q,
+  void attend_partition(Thread& own, const LayerKv& kv, const Task& task, const float* q);
+  void attend_rows(Thread& own, const LayerKv& kv, const Task& task, const float* q,
                    float* out) const;
   void merge(std::int64_t of, float* out);
 

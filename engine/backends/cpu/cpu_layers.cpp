@@ -4,13 +4,14 @@
 #include <utility>
 
 #include "core/scenario/engine_sizes.hpp"
+#include "engine/kernels/cpu/elementwise.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 #include "engine/model/model_bytes.hpp"
 
 namespace rigcast::engine {
 
 std::optional<Error> check_layers_on_cpu(const Model& model) {
-  return check_layers(model, pre_norm_blocks(), "the CPU");
+  return check_layers(model, decoder_blocks(), "the CPU");
 }
 
 CpuLayers::CpuLayers(std::shared_ptr<const Model> model, const CpuOptions& options)
@@ -22,7 +23,7 @@ CpuLayers::CpuLayers(std::shared_ptr<const Model> model, const CpuOptions& optio
   if (const auto error = check_layers_on_cpu(*step_.model)) throw MachineError(error->text());
   for (int layer = 0; layer < int(step_.model->layers.size()); ++layer) {
     first_stages_.push_back(stages_.size());
-    const auto blocks = fuse(step_.layer(layer).ops, pre_norm_blocks());
+    const auto blocks = fuse(step_.layer(layer).ops, decoder_blocks());
     for (const FusedBlock block : *blocks) stages_.push_back({block, layer});
   }
   first_stages_.push_back(stages_.size());
@@ -61,12 +62,15 @@ void CpuLayers::begin(Worker& worker, std::span<const StepSequence> sequences) {
 void CpuLayers::embed(Worker& worker, std::span<const std::int32_t> ids) {
   const Matrix& table = step_.model->embedding;
   const std::size_t hidden = std::size_t(step_.width());
+  const float scale = step_.model->hyper.embedding_scale;
   const ActivitySpan span = step_.span(worker, ActivityKind::kEmbedding, -1);
   worker.parallel_for(step_.tokens, 8, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
       const std::size_t row = std::size_t(t);
-      ref::dequantize(table.format, table.row(ids[row]),
-                      {step_.hidden.data() + row * hidden, hidden});
+      const std::span<float> to(step_.hidden.data() + row * hidden, hidden);
+      ref::dequantize(table.format, table.row(ids[row]), to);
+      if (scale != 1)
+        for (float& x : to) x *= scale;
     }
   });
 }
@@ -122,6 +126,18 @@ void CpuLayers::head_of(Worker& worker, std::int64_t rows, const RowOf& row_of) 
   const Product product{&model.head, step_.input, logits_.data(), model.head.rows};
   multiply(worker, {&product, 1}, step_.products(worker));
   worker.barrier();
+  finish_logits(worker, rows);
+}
+
+void CpuLayers::finish_logits(Worker& worker, std::int64_t rows) {
+  const float scale = step_.model->hyper.logit_scale, cap = step_.model->hyper.logit_softcap;
+  if (scale == 1 && cap == 0) return;
+  constexpr std::int64_t kAtOnce = 4096;
+  worker.parallel_for(
+      rows * step_.model->head.rows, kAtOnce, [&](std::int64_t begin, std::int64_t end) {
+        const auto part = std::span(logits_).subspan(std::size_t(begin), std::size_t(end - begin));
+        cpu::scale_and_cap(part, scale, cap);
+      });
 }
 
 }  // namespace rigcast::engine

@@ -79,6 +79,8 @@ class CpuLayers {
   NextMatrices first_of(const Stage& stage) const;
   void allocate_buffers(std::int64_t tokens);
   void begin_step(Worker& worker, std::span<const StepSequence> sequences, bool isolates_rows);
+  /// Scales and bounds the logits of `rows` rows, as the model says.
+  void finish_logits(Worker& worker, std::int64_t rows);
   template <class RowOf>
   void head_of(Worker& worker, std::int64_t rows, const RowOf& row_of);
 

@@ -22,21 +22,30 @@ void CpuStep::begin(std::span<const StepSequence> sequences_) {
 }
 
 void CpuStep::add_residual(Worker& worker) {
-  const std::size_t columns = std::size_t(width());
   worker.barrier();
   if (pending)
     worker.parallel_for_nowait(tokens, 8, [&](std::int64_t begin, std::int64_t end) {
-      for (std::size_t t = std::size_t(begin); t < std::size_t(end); ++t)
-        cpu::add_scaled({hidden.data() + t * columns, columns}, block.data() + t * columns, 1.0f);
+      for (std::int64_t row = begin; row < end; ++row) add_block(row);
     });
   worker.run_once([&] { pending = false; });
+}
+
+void CpuStep::add_block(std::int64_t row) {
+  const std::size_t columns = std::size_t(width()), at = std::size_t(row) * columns;
+  const std::span<float> added(block.data() + at, columns);
+  if (!pending_norm.empty())
+    cpu::rms_norm(added, pending_norm, model->hyper.norm_eps, added.data());
+  cpu::add_scaled({hidden.data() + at, columns}, added.data(), model->hyper.residual_scale);
 }
 
 void CpuStep::normed_row(std::int64_t row, std::span<const float> weight, std::span<float> out) {
   const std::size_t columns = std::size_t(width());
   const std::span<float> x(hidden.data() + std::size_t(row) * columns, columns);
-  if (pending) cpu::add_scaled(x, block.data() + std::size_t(row) * columns, 1.0f);
-  cpu::rms_norm(x, weight, model->hyper.norm_eps, out.data());
+  if (pending) add_block(row);
+  if (weight.empty())
+    std::ranges::copy(x, out.begin());
+  else
+    cpu::rms_norm(x, weight, model->hyper.norm_eps, out.data());
 }
 
 }  // namespace rigcast::engine

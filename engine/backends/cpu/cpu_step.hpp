@@ -78,8 +78,13 @@ struct CpuStep {
   void make_rows(const Worker& worker, Input& to, std::int64_t begin, std::int64_t end,
                  const Make& make);
   /// Adds the last block's output to the hidden state of a row, if that is pending, then normalizes
-  /// it into `out`.
+  /// it into `out`; without a weight, copies it.
   void normed_row(std::int64_t row, std::span<const float> weight, std::span<float> out);
+  /// Says that `block` is to be added to `hidden`, after a norm with this weight; empty: none.
+  void set_pending(std::span<const float> norm) {
+    pending = true;
+    pending_norm = norm;
+  }
 
   const StepSequence& sequence_of(std::int64_t row) const {
     return sequences[std::size_t(sequence_at[std::size_t(row)])];
@@ -96,6 +101,9 @@ struct CpuStep {
   NextMatrices if_apart(NextMatrices next) const {
     return form() == RowForm::kApart ? std::move(next) : NextMatrices();
   }
+
+  /// Adds `block` to `hidden` in a row.
+  void add_block(std::int64_t row);
 
   struct Thread {
     ProductScratch products;
@@ -114,8 +122,9 @@ struct CpuStep {
   // No bit of a row depends on other rows' contents: tiles compute other bits than kernels for rows
   // apart, and how many rows an expert has is up to all of them.
   bool isolates_rows = false;
-  bool pending = false;  // `block` has not been added to `hidden` yet
-  Input input;           // of a stage's first products
+  bool pending = false;                 // `block` has not been added to `hidden` yet
+  std::span<const float> pending_norm;  // weight of a norm of `block` before that; empty: none
+  Input input;                          // of a stage's first products
   // Buffers begin at a cache line: threads write neighbouring columns at once, and a line that two
   // threads write would move between their caches (false sharing).
   cpu::AlignedVector<float> hidden;    // [token][hidden]

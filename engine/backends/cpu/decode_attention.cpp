@@ -18,9 +18,13 @@ void fetch(const cpu::KvRun& run, std::int64_t row_bytes) {
 
 }  // namespace
 
-DecodeAttention::DecodeAttention(const ModelSpec& spec, int threads)
-    : threads_(std::size_t(threads)) {
+DecodeAttention::DecodeAttention(const ModelSpec& spec, int threads,
+                                 std::vector<cpu::Scores> scores)
+    : scores_(std::move(scores)), threads_(std::size_t(threads)) {
   for (int layer = 0; layer < spec.layers; ++layer) shapes_.push_back(attention_shape(spec, layer));
+  if (!scores_.empty()) return;
+  for (const AttentionShape& shape : shapes_)
+    scores_.push_back({1.0f / std::sqrt(float(shape.head_dim))});
 }
 
 void DecodeAttention::run(Worker& worker, const KvView& kv, int layer, TokenCount from,
@@ -104,7 +108,7 @@ void DecodeAttention::attend_partitions(Worker& worker, const KvView& kv, int la
       const std::int64_t at = task * group;
       cpu::attend(own.runs, token, kv.cache.types(), dim,
                   {q + task % kv_heads * group * dim, group, own.from.data(), own.to.data()},
-                  1.0f / std::sqrt(float(dim)),
+                  scores_[std::size_t(layer)],
                   {o_.data() + at * dim, m_.data() + at, l_.data() + at}, own.attention);
     }
   };

@@ -33,7 +33,8 @@ struct AroundHeads {
 
 class DecodeAttention {
  public:
-  DecodeAttention(const ModelSpec& spec, int threads);
+  /// `scores`: by layer; none: they are scaled by 1 / sqrt(head_dim).
+  DecodeAttention(const ModelSpec& spec, int threads, std::vector<cpu::Scores> scores = {});
 
   // Every member of the team calls these. The query attends to tokens [from, to) of the cache; q is
   // [heads][head_dim]. Results are bit-identical for any number of threads. They end without a
@@ -75,6 +76,7 @@ class DecodeAttention {
   void merge(Worker& worker, int layer, const AroundHeads& around, const Use& use);
 
   std::vector<AttentionShape> shapes_;  // shapes by layer
+  std::vector<cpu::Scores> scores_;     // likewise
   std::vector<float> o_, m_, l_;        // partials: [partition][kv head][query]
   TokenCount count_ = 0;                // partitions
   Seen prefetched_;                     // the range that was prefetched

@@ -74,7 +74,7 @@ void ExpertsStage::route(Worker& worker, const Layer& w) {
     size_jobs(w);
     step_.bytes.weights += double(ffn_weight_bytes(w));
     // Rows have been normed by now, so the experts' output may overwrite the block that was added.
-    step_.pending = true;
+    step_.set_pending(w.ffn_post_norm);
   });
 }
 

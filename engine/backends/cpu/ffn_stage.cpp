@@ -9,19 +9,20 @@ namespace rigcast::engine {
 
 // Computes the down matrix's input, in rows of a batch or in parts of one row. Rows have been
 // normed by now, so the FFN's output may overwrite the previous block's.
-void FfnStage::gate(Worker& worker, std::int64_t width) {
-  worker.run_once([&] { step_.pending = true; });
+void FfnStage::gate(Worker& worker, const Layer& layer, std::int64_t width) {
+  const auto activate = layer.has_gelu() ? cpu::gelu_multiply : cpu::silu_multiply;
+  worker.run_once([&] { step_.set_pending(layer.ffn_post_norm); });
   if (step_.tokens != 1)
     return worker.parallel_for(
         step_.tokens, gated_.rows_together(), [&](std::int64_t begin, std::int64_t end) {
           step_.make_rows(worker, gated_, begin, end, [&](std::int64_t row, std::span<float> out) {
             std::copy_n(step_.gate.data() + row * width, width, out.data());
-            cpu::silu_multiply(out, step_.up.data() + row * width);
+            activate(out, step_.up.data() + row * width);
           });
         });
   worker.parallel_for(width, 4 * Input::kPart, [&](std::int64_t begin, std::int64_t end) {
     const std::span<float> part(step_.gate.data() + begin, std::size_t(end - begin));
-    cpu::silu_multiply(part, step_.up.data() + begin);
+    activate(part, step_.up.data() + begin);
     gated_.set_part(begin, part);
   });
 }
@@ -43,7 +44,7 @@ void FfnStage::compute(Worker& worker, int layer, const NextMatrices& next) {
   const Product wide[] = {{&w.gate, step_.input, step_.gate.data(), width},
                           {&w.up, step_.input, step_.up.data(), width}};
   multiply(worker, wide, scratch, step_.if_apart({&w.down}));
-  gate(worker, width);
+  gate(worker, w, width);
   const Product down{&w.down, gated_, step_.block.data(), hidden};
   multiply(worker, {&down, 1}, scratch, next);
 }

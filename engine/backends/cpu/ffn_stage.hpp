@@ -14,7 +14,7 @@ class FfnStage {
   void compute(Worker& worker, int layer, const NextMatrices& next);
 
  private:
-  void gate(Worker& worker, std::int64_t width);
+  void gate(Worker& worker, const Layer& layer, std::int64_t width);
 
   CpuStep& step_;
   Input gated_;

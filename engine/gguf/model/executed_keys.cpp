@@ -35,11 +35,19 @@ std::optional<Error> refuse_key(const MetadataEntry& entry, std::string_view key
                                 const ModelSpec& spec) {
   // An unknown architecture is checked with Llama's keys; check_executable() reports it.
   const Architecture* const architecture = find_architecture(spec.architecture);
-  const Architecture& known = architecture ? *architecture : kLlama;
+  const Architecture& known = architecture ? *architecture : *find_architecture("llama");
   const MetadataKeys& keys = *known.keys;
+  const auto number = number_of(entry.value);
+  const auto check = [&](const NeutralKey& neutral) -> std::optional<Error> {
+    if (number == neutral.value || number == neutral.also) return std::nullopt;
+    return refused(entry, neutral.would);
+  };
+  if (std::ranges::find(known.scalars, key, &ScalarKey::key) != known.scalars.end())
+    return std::nullopt;
+  const auto own = std::ranges::find(known.own_neutral, key, &NeutralKey::key);
+  if (own != known.own_neutral.end()) return check(*own);
   for (const auto followed : {known.own_keys, keys.read, keys.harmless})
     if (std::ranges::find(followed, key) != followed.end()) return std::nullopt;
-  const auto number = number_of(entry.value);
   if (key == "attention.scale")
     return number && is_default_scale(*number, spec)
                ? std::nullopt
@@ -47,8 +55,7 @@ std::optional<Error> refuse_key(const MetadataEntry& entry, std::string_view key
   const auto neutral = std::ranges::find(keys.neutral, key, &NeutralKey::key);
   if (neutral == keys.neutral.end())
     return refused(entry, "change the model in a way that is not known here");
-  if (number == neutral->value || number == neutral->also) return std::nullopt;
-  return refused(entry, neutral->would);
+  return check(*neutral);
 }
 
 }  // namespace

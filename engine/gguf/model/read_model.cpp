@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
 #include "engine/architectures/architecture.hpp"
 #include "engine/gguf/clean_text.hpp"
 #include "engine/gguf/model/executed_keys.hpp"
@@ -12,11 +16,13 @@ namespace rigcast::engine {
 namespace {
 
 constexpr double kMax = 1e12;  // largest base or factor
+constexpr std::int64_t kMaxTokens = 1ll << 32;
+constexpr double kMinMagnitude = 1e-3, kMaxMagnitude = 1e3;
 
 class HyperReader {
  public:
   HyperReader(const GgufFile& file, const ModelSpec& spec)
-      : meta_(file.metadata(), file.name()), spec_(spec) {}
+      : meta_of_(file.metadata()), meta_(file.metadata(), file.name()), spec_(spec) {}
 
   Result<Hyperparameters> read() && {
     hyper_ = default_hyperparameters(spec_);
@@ -24,6 +30,8 @@ class HyperReader {
         meta_.number_or(key("attention.layer_norm_rms_epsilon"), double(hyper_.norm_eps), 0, 0.1));
     read_rope();
     read_rope_scaling();
+    read_sections();
+    read_scalars();
     read_expert_weights();
     if (meta_.error()) return *meta_.error();
     return hyper_;
@@ -32,11 +40,19 @@ class HyperReader {
  private:
   void read_rope();
   void read_rope_scaling();
+  void read_yarn(bool is_yarn, double factor);
+  void read_sections();
+  void read_scalars();
+  double trained_context() {
+    return double(meta_.integer_or(key("rope.scaling.original_context_length"), spec_.context, 1,
+                                   kMaxTokens));
+  }
   void read_expert_weights();
   std::string key(std::string_view end) const {
     return fmt::format("{}.{}", spec_.architecture, end);
   }
 
+  const Metadata& meta_of_;
   MetadataReader meta_;
   const ModelSpec& spec_;
   Hyperparameters hyper_;
@@ -47,6 +63,8 @@ void HyperReader::read_rope() {
   hyper_.rope_base = float(meta_.number_or(key("rope.freq_base"), kBaseOfNoKey, 1, kMax));
   hyper_.rope_dims =
       int(meta_.integer_or(key("rope.dimension_count"), spec_.head_dim, 2, spec_.head_dim));
+  hyper_.rope_context = 0;
+  if (spec_.rope_factors > 0) hyper_.rope_context = float(trained_context());
   if (hyper_.rope_dims % 2 != 0)
     meta_.refuse(fmt::format("\"{}\" is {}, expected an even number", key("rope.dimension_count"),
                              hyper_.rope_dims));
@@ -60,19 +78,87 @@ void HyperReader::read_rope_scaling() {
   const std::string factor_key = meta_.has(old) && !meta_.has(now) ? old : now;
   const double factor = meta_.number_or(factor_key, 1, 0, kMax);
   const std::string_view type = meta_.text_or(key("rope.scaling.type"), "linear");
-  if (type == "linear") {
+  if (type == "linear" || type == "yarn") {
     if (factor > 0) hyper_.rope_scale = float(1.0 / factor);
     if (factor > 0 && factor < 1e-6) meta_.refuse(fmt::format("\"{}\" is {}", factor_key, factor));
-  } else if (type != "none") {
-    meta_.refuse(fmt::format("\"{}\" is not \"none\" or \"linear\", which is not executed",
-                             key("rope.scaling.type")));
+  } else if (type == "longrope" && factor != 0 && factor != 1) {
+    meta_.refuse(
+        fmt::format("\"{}\" is {}, and longrope scales by vectors of factors", factor_key, factor));
+  } else if (type != "none" && type != "longrope") {
+    meta_.refuse(fmt::format(
+        "\"{}\" is not \"none\", \"linear\", \"yarn\" or \"longrope\", which is not executed",
+        key("rope.scaling.type")));
   }
+  hyper_.rope_magnitude =
+      float(meta_.number_or(key("rope.scaling.attn_factor"), 1, kMinMagnitude, kMaxMagnitude));
+  read_yarn(type == "yarn", factor);
+}
+
+// YaRN's magnitude is 1 + 0.1 ln(factor), of which models that scale scores otherwise take a part
+// back: the key's number is by how much.
+void HyperReader::read_yarn(bool is_yarn, double factor) {
+  const double mix = meta_.number_or(key("rope.scaling.yarn_ext_factor"), is_yarn ? 1 : 0, -1, 1);
+  if (mix != (is_yarn ? 1 : 0) && mix != -1)
+    meta_.refuse(fmt::format("\"{}\" is {}, which is not executed",
+                             key("rope.scaling.yarn_ext_factor"), mix));
+  if (!is_yarn) return;
+  Yarn yarn;
+  yarn.context = float(trained_context());
+  yarn.fast = float(meta_.number_or(key("rope.scaling.yarn_beta_fast"), 32, 1e-3, 1e6));
+  yarn.slow = float(meta_.number_or(key("rope.scaling.yarn_beta_slow"), 1, 1e-3, 1e6));
+  hyper_.yarn = yarn;
+  const double taken = meta_.number_or(key("rope.scaling.yarn_log_multiplier"), 0, 0, 1e3);
+  const auto magnitude = [&](double of) {
+    return factor > 1 ? 1 + 0.1 * of * std::log(factor) : 1.0;
+  };
+  hyper_.rope_magnitude *= float(magnitude(1) / magnitude(taken));
+}
+
+// Sections of a head whose pairs turn by positions in time, height and width. For a text these are
+// one, but there may be a fourth, of a position of its own.
+void HyperReader::read_sections() {
+  const std::string name = key("rope.dimension_sections");
+  const Value* const value = meta_of_.find(name);
+  if (!value) return;
+  const auto sections = value->integers();
+  constexpr std::size_t kSections = 4;
+  const auto pairs = std::int64_t(hyper_.rope_dims / 2);
+  const bool sound =
+      sections && (sections->size() == kSections || sections->size() == 3) &&
+      std::ranges::all_of(*sections, [&](std::int64_t n) { return n >= 0 && n <= pairs; });
+  if (!sound)
+    return meta_.refuse(
+        fmt::format("\"{}\" is not three or four numbers of pairs up to {}", name, pairs));
+  if (sections->size() == kSections && sections->back() != 0)
+    return meta_.refuse(fmt::format("\"{}\" has a fourth section, which is not executed", name));
+  if (std::accumulate(sections->begin(), sections->end(), std::int64_t(0)) != pairs)
+    meta_.refuse(fmt::format("\"{}\" are not the {} pairs that turn", name, pairs));
+}
+
+void HyperReader::read_scalars() {
+  const Architecture* const architecture = find_architecture(spec_.architecture);
+  if (!architecture) return;
+  for (const ScalarKey& scalar : architecture->scalars) {
+    float& to = hyper_.*scalar.to;
+    const std::string name = key(scalar.key);
+    if (!meta_.has(name)) {
+      to = float(scalar.absent.value_or(double(to)));
+      continue;
+    }
+    const double number = meta_.number_or(name, 1, 0, kMax);
+    if (scalar.reciprocal && number <= 0)
+      meta_.refuse(fmt::format("\"{}\" is {}, expected more than 0", name, number));
+    else
+      to = float(scalar.reciprocal ? 1 / number : number);
+  }
+  if (hyper_.temperature != 0) hyper_.temperature_tokens = float(trained_context());
+  set_local_rope(spec_, hyper_);
 }
 
 void HyperReader::read_expert_weights() {
   if (!spec_.moe) return;
   constexpr std::int64_t kSoftmax = 1;
-  hyper_.normalised_experts = meta_.flag_or(key("expert_weights_norm"), true);
+  hyper_.normalised_experts = meta_.flag_or(key("expert_weights_norm"), hyper_.normalised_experts);
   // Files that were converted without a scale have 0.
   const double scale = meta_.number_or(key("expert_weights_scale"), 1, 0, kMax);
   const bool softmax = meta_.integer_or(key("expert_gating_func"), kSoftmax, 0, 1000) <= kSoftmax;
@@ -130,7 +216,10 @@ Result<Model> load_model(const GgufFile& file) {
   const auto tensors = named_tensors(file);
   if (!tensors) return tensors.error();
   auto model = bind_model(*std::move(spec), *hyper, *tensors, file.storage());
-  if (model) return model;
+  if (model) {
+    choose_rope_factors(*model, 0);
+    return model;
+  }
   Error error = model.error();
   if (!error.where) error.where = SourceRef{file.name()};
   return error;

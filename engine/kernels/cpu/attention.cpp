@@ -409,10 +409,19 @@ void place_queries(const Queries& queries, std::size_t dim, std::size_t width, f
   }
 }
 
+// softcap * tanh(score / softcap), before any score is masked.
+void cap_scores(float* scores, std::size_t count, float softcap) {
+  const F32 d;
+  const V cap = hn::Set(d, softcap), inverse = hn::Set(d, 1.0f / softcap);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d))
+    hn::Store(hn::Mul(cap, hn::Tanh(d, hn::Mul(inverse, hn::Load(d, scores + i)))), d, scores + i);
+}
+
 void partition(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int head_dim,
-               const Queries& queries, float scale, const Partials& out, AttentionScratch& s) {
+               const Queries& queries, const Scores& how, const Partials& out,
+               AttentionScratch& s) {
   const std::size_t dim = std::size_t(head_dim), width = padded(dim), n = std::size_t(queries.rows);
-  place_queries(queries, dim, width, scale, s.q);
+  place_queries(queries, dim, width, how.scale, s.q);
   s.scores.resize(n * kTokens);
   float* scores = s.scores.data();
 
@@ -425,6 +434,7 @@ void partition(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int
       all_scores<type.value>(s.q.data(), n, keys, width, scores + before);
     });
   });
+  if (how.softcap > 0) cap_scores(scores, n * kTokens, how.softcap);
   mask(queries, begin, tokens, scores);
   for (std::size_t r = 0; r < n; ++r) exponentials(scores + r * kTokens, out.m[r], out.l[r]);
 
@@ -477,9 +487,10 @@ HWY_EXPORT(partition);
 HWY_EXPORT(merge);
 
 void attend(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int head_dim,
-            const Queries& queries, float scale, const Partials& out, AttentionScratch& scratch) {
+            const Queries& queries, const Scores& scores, const Partials& out,
+            AttentionScratch& scratch) {
   HWY_DYNAMIC_DISPATCH(partition)
-  (runs, begin, types, head_dim, queries, scale, out, scratch);
+  (runs, begin, types, head_dim, queries, scores, out, scratch);
 }
 
 void merge_partials(const Partials& partials, int count, std::int64_t stride, int head_dim,

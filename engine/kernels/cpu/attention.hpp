@@ -37,15 +37,23 @@ struct Partials {
   float* l = nullptr;  // [rows]
 };
 
+/// What becomes of query . key: it is multiplied by `scale`, then softcap * tanh(score / softcap);
+/// a cap of 0: not that.
+struct Scores {
+  float scale = 1.0f;
+  float softcap = 0;
+};
+
 struct AttentionScratch {
   AlignedVector<float> q, rows, scores, o;
 };
 
 /// Computes the partial results of a partition. `runs` hold the tokens [begin, begin + sum of their
 /// tokens), at most kPartition. Cache types: F32, F16, Q8_0 and Q4_0; head_dim is a multiple of the
-/// type's block. Scores are multiplied by `scale`.
+/// type's block.
 void attend(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int head_dim,
-            const Queries& queries, float scale, const Partials& out, AttentionScratch& scratch);
+            const Queries& queries, const Scores& scores, const Partials& out,
+            AttentionScratch& scratch);
 
 /// Merges `count` partials of one query, `stride` apart (o by stride * head_dim), into one; its o /
 /// l is the attention output.

@@ -49,6 +49,40 @@ void silu(std::span<float> gate, const float* up) {
   for (; i < n; ++i) gate[i] = gate[i] / (1.0f + std::exp(-gate[i])) * up[i];
 }
 
+void gelu(std::span<float> gate, const float* up) {
+  const hn::ScalableTag<float> d;
+  const std::size_t lanes = hn::Lanes(d), n = gate.size();
+  constexpr float kSqrt2OverPi = 0.7978845608028654f, kCubic = 0.044715f;
+  const auto one = hn::Set(d, 1.0f), half = hn::Set(d, 0.5f);
+  const auto root = hn::Set(d, kSqrt2OverPi), cubic = hn::Set(d, kCubic);
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto g = hn::LoadU(d, gate.data() + i);
+    const auto inner = hn::Mul(hn::Mul(root, g), hn::MulAdd(cubic, hn::Mul(g, g), one));
+    const auto s = hn::Mul(hn::Mul(half, g), hn::Add(one, hn::Tanh(d, inner)));
+    hn::StoreU(hn::Mul(s, hn::LoadU(d, up + i)), d, gate.data() + i);
+  }
+  for (; i < n; ++i) {
+    const float g = gate[i], inner = kSqrt2OverPi * g * (1.0f + kCubic * g * g);
+    gate[i] = 0.5f * g * (1.0f + std::tanh(inner)) * up[i];
+  }
+}
+
+void cap(std::span<float> values, float scale, float bound) {
+  const hn::ScalableTag<float> d;
+  const std::size_t lanes = hn::Lanes(d), n = values.size();
+  const bool bounded = bound > 0;
+  const float inner = bounded ? scale / bound : scale;
+  const auto inners = hn::Set(d, inner), bounds = hn::Set(d, bound);
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    auto v = hn::Mul(hn::LoadU(d, values.data() + i), inners);
+    if (bounded) v = hn::Mul(bounds, hn::Tanh(d, v));
+    hn::StoreU(v, d, values.data() + i);
+  }
+  for (; i < n; ++i) values[i] = bounded ? bound * std::tanh(values[i] * inner) : values[i] * inner;
+}
+
 void add(std::span<float> to, const float* from, float factor) {
   const hn::ScalableTag<float> d;
   const std::size_t lanes = hn::Lanes(d), n = to.size();
@@ -80,6 +114,8 @@ namespace rigcast::engine::cpu {
 
 HWY_EXPORT(norm);
 HWY_EXPORT(silu);
+HWY_EXPORT(gelu);
+HWY_EXPORT(cap);
 HWY_EXPORT(add);
 HWY_EXPORT(to_fp16);
 
@@ -87,6 +123,10 @@ void rms_norm(std::span<const float> x, std::span<const float> weight, float eps
   HWY_DYNAMIC_DISPATCH(norm)(x, weight, eps, out);
 }
 void silu_multiply(std::span<float> gate, const float* up) { HWY_DYNAMIC_DISPATCH(silu)(gate, up); }
+void gelu_multiply(std::span<float> gate, const float* up) { HWY_DYNAMIC_DISPATCH(gelu)(gate, up); }
+void scale_and_cap(std::span<float> values, float scale, float bound) {
+  HWY_DYNAMIC_DISPATCH(cap)(values, scale, bound);
+}
 void add_scaled(std::span<float> to, const float* from, float factor) {
   HWY_DYNAMIC_DISPATCH(add)(to, from, factor);
 }

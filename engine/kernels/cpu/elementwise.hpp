@@ -13,6 +13,12 @@ void rms_norm(std::span<const float> x, std::span<const float> weight, float eps
 /// gate[i] = gate[i] / (1 + exp(-gate[i])) * up[i].
 void silu_multiply(std::span<float> gate, const float* up);
 
+/// gate[i] = gate[i] / 2 * (1 + tanh(sqrt(2 / pi) * (gate[i] + 0.044715 * gate[i]^3))) * up[i].
+void gelu_multiply(std::span<float> gate, const float* up);
+
+/// values[i] *= scale, then cap * tanh(values[i] / cap); a cap of 0: not that.
+void scale_and_cap(std::span<float> values, float scale, float cap);
+
 /// to[i] += factor * from[i].
 void add_scaled(std::span<float> to, const float* from, float factor);
 

@@ -6,6 +6,7 @@
 #include "core/base/error.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 #include "engine/kernels/ref/ops.hpp"
+#include "engine/model/rope.hpp"
 
 namespace rigcast::engine::ref {
 namespace {
@@ -39,8 +40,13 @@ Vector normed(const Vector& x, const Vector& weight, float eps) {
   return y;
 }
 
-void add(Vector& x, const Vector& other) {
-  for (std::size_t i = 0; i < other.size(); ++i) x[i] += other[i];
+void add(Vector& x, const Vector& other, float factor) {
+  for (std::size_t i = 0; i < other.size(); ++i) x[i] += factor * other[i];
+}
+
+Vector scaled(Vector x, float factor) {
+  for (float& v : x) v *= factor;
+  return x;
 }
 
 // Applies change(head) to each head of a vector of contiguous heads.
@@ -53,7 +59,9 @@ Vector each_head(Vector heads, std::int64_t head_dim, const Change& change) {
 }
 
 // Appends the token's key and value to the cache, then attends with its query.
-Vector attention(const AttentionShape& shape, Token& token, Activation query, LayerCache& cache) {
+Vector attention(const Layer& layer, Token& token, Activation query, LayerCache& cache) {
+  const AttentionShape& shape = layer.attention;
+  const Scores scores = {layer.score_scale(), layer.rule.softcap};
   const Vector &k = token[Activation::kKey], &v = token[Activation::kValue];
   cache.keys.insert(cache.keys.end(), k.begin(), k.end());
   cache.values.insert(cache.values.end(), v.begin(), v.end());
@@ -64,18 +72,23 @@ Vector attention(const AttentionShape& shape, Token& token, Activation query, La
     const std::int64_t kv = head / shape.heads_per_kv_head() * shape.head_dim;
     const KvRows rows{cache.keys.data() + kv, cache.values.data() + kv, shape.kv_width()};
     attend(std::span(q).subspan(std::size_t(head) * width, width), rows,
-           shape.first_attended(token.position), token.position + 1,
+           shape.first_attended(token.position), token.position + 1, scores,
            std::span(out).subspan(std::size_t(head) * width, width));
   }
   return out;
 }
 
-// down (silu(gate x) * up x)
-Vector gated_ffn(const Matrix& gate, const Matrix& up, const Matrix& down, const Vector& x) {
-  Vector inner = product(gate, x);
-  const Vector factor = product(up, x);
-  for (std::size_t i = 0; i < inner.size(); ++i) inner[i] = silu(inner[i]) * factor[i];
-  return product(down, inner);
+// The three matrices of a gated FFN.
+struct Ffn {
+  Matrix gate, up, down;
+};
+
+// down (activation(gate x) * up x)
+Vector gated_ffn(const Ffn& ffn, const Vector& x, float (*activation)(float)) {
+  Vector inner = product(ffn.gate, x);
+  const Vector factor = product(ffn.up, x);
+  for (std::size_t i = 0; i < inner.size(); ++i) inner[i] = activation(inner[i]) * factor[i];
+  return product(ffn.down, inner);
 }
 
 Vector experts(const Model& model, const Layer& layer, const LayerOp& op, Token& token) {
@@ -87,7 +100,7 @@ Vector experts(const Model& model, const Layer& layer, const LayerOp& op, Token&
   for (const ChosenExpert& chosen : choose_experts(
            token.router_logits, model.spec.moe->experts_used, model.hyper.normalised_experts)) {
     const int e = chosen.expert;
-    const Vector y = gated_ffn(gate.at(e), up.at(e), down.at(e), x);
+    const Vector y = gated_ffn({gate.at(e), up.at(e), down.at(e)}, x, silu);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += chosen.weight * y[i];
   }
   return sum;
@@ -100,8 +113,8 @@ Vector result_of(const LayerOp& op, const Model& model, const Layer& layer, Toke
   const float eps = model.hyper.norm_eps;
   const auto matrix = [&](std::size_t i) { return matrix_of(layer, op.weights[i]); };
   const auto vector = [&]() -> const Vector& { return vector_of(layer, op.weights[0]); };
-  const auto sum = [](Vector a, const Vector& b) {
-    add(a, b);
+  const auto sum = [](Vector a, const Vector& b, float factor = 1) {
+    add(a, b, factor);
     return a;
   };
   switch (op.kind) {
@@ -113,12 +126,14 @@ Vector result_of(const LayerOp& op, const Model& model, const Layer& layer, Toke
     case OpKind::kAddBias: return sum(x, vector());
     case OpKind::kRope:
       return each_head(x, layer.attention.head_dim, [&](std::span<float> head) {
-        rope(head, token.position, rotation_of(model));
+        rope(head, token.position, rotation_of(model, layer.rule.rope));
       });
-    case OpKind::kAttention: return attention(layer.attention, token, op.in, cache);
-    case OpKind::kGatedFfn: return gated_ffn(matrix(0), matrix(1), matrix(2), x);
+    case OpKind::kScaleByPosition: return scaled(x, temperature_at(model.hyper, token.position));
+    case OpKind::kAttention: return attention(layer, token, op.in, cache);
+    case OpKind::kGatedFfn: return gated_ffn({matrix(0), matrix(1), matrix(2)}, x, silu);
+    case OpKind::kGeluFfn: return gated_ffn({matrix(0), matrix(1), matrix(2)}, x, gelu);
     case OpKind::kExperts: return experts(model, layer, op, token);
-    case OpKind::kAddResidual: return sum(token[op.out], x);
+    case OpKind::kAddResidual: return sum(token[op.out], x, model.hyper.residual_scale);
   }
   RIGCAST_ASSERT(false);
 }
@@ -136,7 +151,8 @@ void walk(const Model& model, std::span<const std::int32_t> tokens, const AfterL
   std::vector<LayerCache> caches(model.layers.size());
   for (std::size_t t = 0; t < tokens.size(); ++t) {
     Token token{.position = std::int64_t(t), .vectors = {}, .router_logits = {}};
-    token[Activation::kHidden] = embedding_of(model, tokens[t]);
+    token[Activation::kHidden] =
+        scaled(embedding_of(model, tokens[t]), model.hyper.embedding_scale);
     for (std::size_t i = 0; i < model.layers.size(); ++i) {
       for (const LayerOp& op : model.layers[i].ops)
         token[op.out] = result_of(op, model, model.layers[i], token, caches[i]);
@@ -166,9 +182,13 @@ std::vector<std::vector<std::vector<float>>> router_logits(const Model& model,
 }
 
 std::vector<std::vector<float>> forward(const Model& model, std::span<const std::int32_t> tokens) {
+  const Hyperparameters& h = model.hyper;
   std::vector<Vector> logits;
-  for (const Vector& x : hidden_states(model, tokens))
-    logits.push_back(product(model.head, normed(x, model.final_norm, model.hyper.norm_eps)));
+  for (const Vector& x : hidden_states(model, tokens)) {
+    logits.push_back(
+        scaled(product(model.head, normed(x, model.final_norm, h.norm_eps)), h.logit_scale));
+    for (float& logit : logits.back()) logit = soft_cap(logit, h.logit_softcap);
+  }
   return logits;
 }
 

@@ -37,10 +37,33 @@ void matvec(const Matrix& m, std::span<const float> x, std::span<float> y) {
   }
 }
 
-Rotation rotation_of(const Model& model) {
+Rotation rotation_of(const Model& model, int rope) {
   const Hyperparameters& h = model.hyper;
-  return {h.rope_pairs, h.rope_dims, h.rope_base, h.rope_scale, model.rope_factors};
+  RIGCAST_ASSERT(rope == 0 || rope == 1);
+  if (rope == 1) return {h.rope_pairs, h.rope_dims, h.local_rope_base, 1.0f, {}};
+  return {h.rope_pairs,       h.rope_dims, h.rope_base,     h.rope_scale,
+          model.rope_factors, h.yarn,      h.rope_magnitude};
 }
+
+namespace {
+
+// By what a pair's frequency is multiplied: 1 where it turns often in a context of the training,
+// the scale where it turns seldom, and what is between them on a line in between.
+double scale_of(const Rotation& r, std::size_t pair) {
+  if (!r.yarn) return double(r.scale);
+  const auto pair_of = [&](float turns) {
+    const double pi = std::acos(-1.0);
+    return double(r.dims) * std::log(double(r.yarn->context) / (double(turns) * 2 * pi)) /
+           (2 * std::log(double(r.base)));
+  };
+  const double first = std::max(std::floor(pair_of(r.yarn->fast)), 0.0);
+  const double last = std::min(std::ceil(pair_of(r.yarn->slow)), double(r.dims) - 1);
+  const double way = (double(pair) - first) / std::max(last - first, 0.001);
+  const double scaled = std::clamp(way, 0.0, 1.0);
+  return scaled * double(r.scale) + (1 - scaled);
+}
+
+}  // namespace
 
 void rope(std::span<float> head, std::int64_t position, const Rotation& r) {
   const std::size_t pairs = std::size_t(r.dims) / 2;
@@ -49,12 +72,14 @@ void rope(std::span<float> head, std::int64_t position, const Rotation& r) {
   for (std::size_t i = 0; i < pairs; ++i) {
     const double factor = r.factors.empty() ? 1 : double(r.factors[i]);
     const double frequency = std::pow(double(r.base), -2.0 * double(i) / double(r.dims)) / factor;
-    const double angle = double(position) * double(r.scale) * frequency;
+    const double angle = double(position) * scale_of(r, i) * frequency;
+    const double cosine = std::cos(angle) * double(r.magnitude);
+    const double sine = std::sin(angle) * double(r.magnitude);
     const bool neighbours = r.pairs == RopePairs::kInterleaved;
     float& a = head[neighbours ? 2 * i : i];
     float& b = head[neighbours ? 2 * i + 1 : i + pairs];
-    const double turned_a = double(a) * std::cos(angle) - double(b) * std::sin(angle);
-    const double turned_b = double(a) * std::sin(angle) + double(b) * std::cos(angle);
+    const double turned_a = double(a) * cosine - double(b) * sine;
+    const double turned_b = double(a) * sine + double(b) * cosine;
     a = float(turned_a);
     b = float(turned_b);
   }
@@ -69,13 +94,24 @@ void softmax(std::span<float> x) {
 
 float silu(float x) { return float(double(x) / (1 + std::exp(-double(x)))); }
 
+float gelu(float x) {
+  const double v = double(x);
+  constexpr double kSqrt2OverPi = 0.7978845608028654;
+  return float(v / 2 * (1 + std::tanh(kSqrt2OverPi * (v + 0.044715 * v * v * v))));
+}
+
+float soft_cap(float x, float cap) {
+  return cap > 0 ? float(double(cap) * std::tanh(double(x) / double(cap))) : x;
+}
+
 void attend(std::span<const float> query, const KvRows& kv, std::int64_t first, std::int64_t end,
-            std::span<float> out) {
+            const Scores& scores, std::span<float> out) {
   RIGCAST_ASSERT(first < end && query.size() == out.size());
-  const double scale = 1 / std::sqrt(double(query.size()));
   std::vector<float> weights;
-  for (std::int64_t t = first; t < end; ++t)
-    weights.push_back(float(dot(query.data(), kv.keys + t * kv.stride, query.size()) * scale));
+  for (std::int64_t t = first; t < end; ++t) {
+    const double product = dot(query.data(), kv.keys + t * kv.stride, query.size());
+    weights.push_back(soft_cap(float(product * double(scores.scale)), scores.softcap));
+  }
   softmax(weights);
   for (std::size_t i = 0; i < out.size(); ++i) {
     double sum = 0;

@@ -2,6 +2,7 @@
 // The operations of a transformer in scalar F32; every sum runs in double.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,16 +24,24 @@ struct Rotation {
   float base = 10000.0f;
   float scale = 1.0f;
   std::span<const float> factors{};  // frequencies are divided by them; empty: none
+  std::optional<Yarn> yarn{};
+  float magnitude = 1.0f;
 };
-Rotation rotation_of(const Model& model);
+/// The rotation of a layer whose AttentionRule::rope is `rope`.
+Rotation rotation_of(const Model& model, int rope);
 
-/// Rotates pair i of a head by the angle position * scale * base^(-2 i / dims) / factors[i].
+/// Rotates pair i of a head by the angle position * scale * base^(-2 i / dims) / factors[i], where
+/// YaRN leaves the scale out for some pairs, and multiplies it by the magnitude.
 void rope(std::span<float> head, std::int64_t position, const Rotation& rotation);
 
 void softmax(std::span<float> x);
 
 /// x / (1 + e^-x)
 float silu(float x);
+/// x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
+float gelu(float x);
+/// cap * tanh(x / cap); x if the cap is 0.
+float soft_cap(float x, float cap);
 
 /// Keys and values of one KV head; those of token t are at `stride` * t.
 struct KvRows {
@@ -41,9 +50,15 @@ struct KvRows {
   std::int64_t stride = 0;
 };
 
-/// out = the values of tokens [first, end), weighted by softmax(query . key / sqrt(head width)).
+/// What becomes of query . key: it is scaled, then capped (0: not).
+struct Scores {
+  float scale = 1.0f;
+  float softcap = 0;
+};
+
+/// out = the values of tokens [first, end), weighted by the softmax of the query's scores.
 void attend(std::span<const float> query, const KvRows& kv, std::int64_t first, std::int64_t end,
-            std::span<float> out);
+            const Scores& scores, std::span<float> out);
 
 /// Chooses the most probable experts, as many as `chosen` holds, in descending order; of equal ones
 /// the lower index comes first, and NaN comes last. `weights`: their probabilities among all

@@ -64,7 +64,7 @@ std::vector<float> attend(const KvCache& cache, int kv_head, int dim, TokenCount
     if (memory)
       for (cpu::KvRun& run : runs) run = moved(run, cache.types(), dim, *memory);
     cpu::attend(runs, begin, cache.types(), dim, {q.data(), rows, froms.data(), tos.data()},
-                1.0f / std::sqrt(float(dim)),
+                {1.0f / std::sqrt(float(dim))},
                 {o.data() + p * rows * dim, m.data() + p * rows, l.data() + p * rows}, scratch);
   }
   std::vector<float> out(q.size());
@@ -160,7 +160,7 @@ TEST_CASE("A query that sees nothing of a partition leaves it out", "[engine][at
   const TokenCount from = 200, to = 300;
   std::vector<float> o(2 * 64, 1.0f), m(2), l(2), out(64);
   cpu::AttentionScratch scratch;
-  cpu::attend(runs, 0, cache.types(), 64, {q.data(), 1, &from, &to}, 0.125f,
+  cpu::attend(runs, 0, cache.types(), 64, {q.data(), 1, &from, &to}, {0.125f},
               {o.data(), m.data(), l.data()}, scratch);
   CHECK(std::isinf(m[0]));
   CHECK(l[0] == 0);

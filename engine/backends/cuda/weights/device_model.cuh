@@ -25,6 +25,7 @@ struct DeviceLayer {
   const float *attention_norm = nullptr, *ffn_norm = nullptr;
   const float *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr, *output_bias = nullptr;
   const float *q_norm = nullptr, *k_norm = nullptr;
+  const float *attention_post_norm = nullptr, *ffn_post_norm = nullptr;
   DeviceMatrix q, k, v, output;
   DeviceMatrix gate, up, down;  // matrices of a dense FFN
   DeviceMatrix router;          // router of a MoE layer

@@ -1,7 +1,6 @@
 // Llama, and models of the same architecture: Mistral, Mixtral, CodeLlama.
 
-#include "engine/architectures/architecture.hpp"
-#include "engine/architectures/pre_norm_decoder.hpp"
+#include "engine/architectures/families/families.hpp"
 
 namespace rigcast::engine {
 
@@ -18,14 +17,14 @@ float rope_base(const ModelSpec& spec) {
   return spec.vocabulary == kLlama2Vocabulary && !spec.moe ? 1e4f : 1e6f;
 }
 
+constexpr Architecture kArchitectures[] = {{.name = "llama",
+                                            .rope_pairs = RopePairs::kInterleaved,
+                                            .norm_eps = 1e-5f,
+                                            .rope_base = rope_base,
+                                            .keys = &kDecoderKeys}};
+
 }  // namespace
 
-constinit const Architecture kLlama{.name = "llama",
-                                    .rope_pairs = RopePairs::kInterleaved,
-                                    .norm_eps = 1e-5f,
-                                    .rope_base = rope_base,
-                                    .layer_ops = pre_norm_layer,
-                                    .unexecuted_trait = not_pre_norm_decoder,
-                                    .keys = &kDecoderKeys};
+std::span<const Architecture> llama_family() { return kArchitectures; }
 
 }  // namespace rigcast::engine

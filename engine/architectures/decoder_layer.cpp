@@ -1,0 +1,113 @@
+#include "engine/architectures/decoder_layer.hpp"
+
+#include <utility>
+
+namespace rigcast::engine {
+
+namespace {
+
+using enum OpKind;
+using enum Activation;
+using enum LayerWeight;
+
+using Ops = std::vector<LayerOp>;
+
+void append(Ops& to, Ops ops) { to.insert(to.end(), ops.begin(), ops.end()); }
+
+// What attention and FFN read: the residual stream, or its norm.
+Activation input_of(const Architecture& a) {
+  return a.norms == NormPlan::kBehind ? kHidden : kNormed;
+}
+
+Ops norm_before(const Architecture& a, LayerWeight weight) {
+  if (a.norms == NormPlan::kBehind) return {};
+  return {{kRmsNorm, kHidden, kNormed, {weight}}};
+}
+
+Ops add_branch(const Architecture& a, LayerWeight norm) {
+  Ops ops;
+  if (a.norms != NormPlan::kBefore) ops.push_back({kRmsNorm, kBranch, kBranch, {norm}});
+  ops.push_back({kAddResidual, kBranch, kHidden});
+  return ops;
+}
+
+Ops projections(const Architecture& a, const ModelSpec& m) {
+  const Activation in = input_of(a);
+  Ops ops = {{kLinear, in, kQuery, {kQ}}, {kLinear, in, kKey, {kK}}, {kLinear, in, kValue, {kV}}};
+  if (m.qkv_bias)
+    append(ops, {{kAddBias, kQuery, kQuery, {kQBias}},
+                 {kAddBias, kKey, kKey, {kKBias}},
+                 {kAddBias, kValue, kValue, {kVBias}}});
+  const OpKind norm = m.qk_norm_wide ? kRmsNorm : kHeadRmsNorm;
+  if (m.qk_norm) append(ops, {{norm, kQuery, kQuery, {kQNorm}}, {norm, kKey, kKey, {kKNorm}}});
+  return ops;
+}
+
+Ops attention(const Architecture& a, const ModelSpec& m, int layer) {
+  Ops ops = norm_before(a, kAttentionNorm);
+  append(ops, projections(a, m));
+  if (rotates(a, m, layer)) append(ops, {{kRope, kQuery, kQuery}, {kRope, kKey, kKey}});
+  if (a.scales_queries) append(ops, {{kScaleByPosition, kQuery, kQuery}});
+  append(ops, {{kAttention, kQuery, kAttended}, {kLinear, kAttended, kBranch, {kOutput}}});
+  if (m.output_bias) append(ops, {{kAddBias, kBranch, kBranch, {kOutputBias}}});
+  append(ops, add_branch(a, kAttentionPostNorm));
+  return ops;
+}
+
+Ops feed_forward(const Architecture& a, bool experts) {
+  const Activation in = input_of(a);
+  const OpKind gated = a.activation == FfnActivation::kGelu ? kGeluFfn : kGatedFfn;
+  const LayerOp ffn = {gated, in, kBranch, {kGate, kUp, kDown}};
+  const LayerOp mixture = {kExperts, in, kBranch, {kRouter, kExpertGate, kExpertUp, kExpertDown}};
+  Ops ops = norm_before(a, kFfnNorm);
+  ops.push_back(experts ? mixture : ffn);
+  append(ops, add_branch(a, kFfnPostNorm));
+  return ops;
+}
+
+int norms_of(NormPlan plan) { return plan == NormPlan::kAround ? 4 : 2; }
+
+}  // namespace
+
+bool rotates(const Architecture& architecture, const ModelSpec& spec, int layer) {
+  return !architecture.rotates || architecture.rotates(spec, layer);
+}
+
+std::vector<LayerOp> decoder_layer(const Architecture& architecture, const ModelSpec& m,
+                                   int layer) {
+  Ops ops = attention(architecture, m, layer);
+  append(ops, feed_forward(architecture, m.is_moe_layer(layer)));
+  return ops;
+}
+
+std::string_view unexecuted_trait(const Architecture& architecture, const ModelSpec& m) {
+  const std::pair<bool, std::string_view> traits[] = {
+      {m.window && (m.window->full_head_dim > 0 || m.window->full_kv_heads > 0 ||
+                    m.window->full_key_is_value),
+       "layers without a window that differ from the others"},
+      {m.mla.has_value(), "latent attention"},
+      {m.indexer.has_value(), "an indexer that chooses tokens"},
+      {m.recurrent.has_value(), "recurrent layers"},
+      {!m.pattern.empty(), "layers of one block alone"},
+      {!m.gated_ffn, "an FFN without a gate"},
+      {m.ffn_bias, "biases in the FFN"},
+      {m.norm_bias, "norms with a bias"},
+      {m.norms_per_layer != norms_of(architecture.norms), architecture.norms == NormPlan::kAround
+                                                              ? "other than four norms in a layer"
+                                                              : "other than two norms in a layer"},
+      {m.attention_gate, "a gate on the attention"},
+      {m.attention_sinks, "attention sinks"},
+      {m.shared_kv_layers > 0, "layers that share a KV cache"},
+      {m.layer_embedding > 0, "embeddings for each layer"},
+      {m.layer_scale, "a scale for each layer"},
+      {m.nextn_layers > 0, "layers that draft tokens"},
+      {m.moe && m.moe->shared_ffn > 0, "shared experts"},
+      {m.moe && (m.moe->router_bias || m.moe->expert_bias), "biased experts"},
+      {m.moe && architecture.activation != FfnActivation::kSilu, "experts with GELU"},
+  };
+  for (const auto& [has, words] : traits)
+    if (has) return words;
+  return {};
+}
+
+}  // namespace rigcast::engine
