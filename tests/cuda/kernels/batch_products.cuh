@@ -4,6 +4,7 @@
 #include <cuda_fp16.h>
 
 #include "engine/kernels/ref/half.hpp"
+#include "tests/cuda/kernels/gates.hpp"
 #include "tests/cuda/kernels/products.cuh"
 
 namespace rigcast::fixtures {
@@ -71,21 +72,20 @@ inline double batch_bound(const BatchProduct& p, std::int64_t columns) {
   return of_terms * p.terms + (127 + 2) * 0x1p-25 * p.inputs;
 }
 
-/// silu(gate) * up as FP16, clamped, and its tolerance.
-struct SwiGlu {
+/// function(gate) * up as FP16, clamped, and its tolerance.
+struct GatedUp {
   double value = 0, allowed = 0;
 };
-inline SwiGlu swiglu(const BatchProduct& gate, const BatchProduct& up, std::int64_t columns) {
-  const double silu = gate.value / (1 + std::exp(-gate.value));
-  const double g_bound = batch_bound(gate, columns), u_bound = batch_bound(up, columns);
-  // silu's slope is below 1.1; expf is off by 2 units, and sum, quotient and product round.
-  const double allowed = 1.1 * g_bound * (std::abs(up.value) + u_bound) + std::abs(silu) * u_bound +
-                         8 * 0x1p-24 * std::abs(silu * up.value);
-  const double value = std::clamp(silu * up.value, -65504.0, 65504.0);
+inline GatedUp gated_up(const BatchProduct& gate, const BatchProduct& up, std::int64_t columns,
+                        engine::cuda::GateFunction function = engine::cuda::GateFunction::kSilu) {
+  const double allowed = gate_times_bound(gate.value, up.value, batch_bound(gate, columns),
+                                          batch_bound(up, columns), function);
+  const double value = std::clamp(gate_of(gate.value, function) * up.value, -65504.0, 65504.0);
   return {value, allowed + 0x1p-11 * (std::abs(value) + allowed) + 0x1p-25};
 }
 
-inline double worst_of(const std::vector<std::uint16_t>& got, const std::vector<SwiGlu>& expected) {
+inline double worst_of(const std::vector<std::uint16_t>& got,
+                       const std::vector<GatedUp>& expected) {
   double worst = 0;
   for (std::size_t i = 0; i < expected.size(); ++i)
     worst = std::max(

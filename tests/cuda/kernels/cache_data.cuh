@@ -149,9 +149,11 @@ struct Expected {
 /// Attention over tokens [from, to), with base-2 scores. The bound, with A = attention over
 /// |values|: probabilities are rounded to FP16 (2^-11 of each), powers of two are within 2^-21,
 /// scores and sums are F32 on tensor cores, which truncate aligned terms: 2^-22 of the magnitudes
-/// for every product of 16. An error of scores counts twice, above and below the fraction.
+/// for every product of 16. An error of scores counts twice, above and below the fraction. `cap`:
+/// the soft bound of scores that are exponents of e; its tanh is within 2^-20.
 inline Expected attention_in_double(const float* query, const CacheData& cache, int head, int dim,
-                                    int from, int to) {
+                                    int from, int to, double cap = 0) {
+  const double bound = cap * 1.4426950408889634;
   std::vector<double> p;
   double most = -INFINITY, magnitude = 0, sum = 0;
   for (int t = from; t < to; ++t) {
@@ -161,12 +163,12 @@ inline Expected attention_in_double(const float* query, const CacheData& cache, 
       score += product;
       all += std::abs(product);
     }
-    p.push_back(score);
-    most = std::max(most, score);
+    p.push_back(cap > 0 ? bound * std::tanh(score / bound) : score);
+    most = std::max(most, p.back());
     magnitude = std::max(magnitude, all);
   }
   for (double& x : p) sum += x = std::exp2(x - most);
-  const double of_score = 0.7 * magnitude * 0x1p-22 * (dim / 16 + 1);
+  const double of_score = 0.7 * (magnitude * 0x1p-22 * (dim / 16 + 1) + std::abs(bound) * 0x1p-20);
   const double relative = 0x1p-11 + 0x1p-21 + 2 * of_score + 0x1p-22 * ((to - from) / 16 + 8);
   Expected e{std::vector<double>(std::size_t(dim)), std::vector<double>(std::size_t(dim))};
   for (int t = from; t < to; ++t)

@@ -19,6 +19,11 @@ struct Decode {
   int window = 0;
   bool inputs_ready = false;
   float spread = 1;  // of the queries: larger ones make few tokens count
+  float cap = 0;     // of scores
+  float score_scale = 0;
+  cuda::QueryTemperature temperature{};
+
+  int newest() const { return cache.tokens - 1; }
 };
 
 // The new token's projected [queries | keys | values]. RoPE is not applied here; it has tests of
@@ -41,13 +46,18 @@ struct Projected {
     p.k.rows = on_device + q_width;
     p.v.rows = on_device + q_width + kv_width;
     p.heads = d.cache.kv_heads * d.group;
+    p.score_scale = d.score_scale;
+    p.temperature = d.temperature;
     return p;
   }
 
   // As they are multiplied with keys.
   std::vector<float> queries(const Decode& d) const {
     std::vector<float> scaled(rows.begin(), rows.begin() + q_width);
-    for (float& x : scaled) x *= cuda::query_scale(d.cache.dim);
+    const double growth = double(d.temperature.growth), length = double(d.temperature.length);
+    const auto factor = float(1 + growth * std::log1p(std::floor(d.newest() / length)));
+    const float scale = cuda::query_scale(placement(d, nullptr), d.cache.dim);
+    for (float& x : scaled) x *= scale * factor;
     return halves_to_floats(floats_to_halves(scaled));
   }
 };
@@ -69,8 +79,10 @@ Answer run(const Decode& d, CacheData& data) {
       o(splits * width), out(width), scale(width / 32), sum16(width / 16);
   const OnDevice<std::int8_t> q(width);
   const cuda::Partials partials{m.get(), l.get(), o.get()};
-  cuda::attend_partially(stream, {projected.placement(d, rows.get()), d.window, d.inputs_ready},
-                         data.on_device(), CacheData::kLayer, d.splits, position.get(), partials);
+  cuda::DecodeAttention attention{projected.placement(d, rows.get()), d.window, d.inputs_ready};
+  attention.cap = cuda::SoftCap::of(d.cap);
+  cuda::attend_partially(stream, attention, data.on_device(), CacheData::kLayer, d.splits,
+                         position.get(), partials);
   cuda::merge_partials(stream, partials, d.splits, heads, d.cache.dim,
                        {{q.get(), scale.get(), sum16.get()}, out.get()});
   stream.wait();
@@ -90,8 +102,8 @@ Compared compare(const Decode& d, const CacheData& data, const std::vector<float
   const int to = d.cache.tokens, from = d.window > 0 ? std::max(0, to - d.window) : 0;
   for (int head = 0; head < d.cache.kv_heads * d.group; ++head) {
     const std::size_t at = std::size_t(head * d.cache.dim);
-    const Expected e =
-        attention_in_double(queries.data() + at, data, head / d.group, d.cache.dim, from, to);
+    const Expected e = attention_in_double(queries.data() + at, data, head / d.group, d.cache.dim,
+                                           from, to, double(d.cap));
     for (std::size_t i = 0; i < e.out.size(); ++i) c.add(double(out[at + i]), e.out[i], e.bound[i]);
   }
   return c;
@@ -174,6 +186,32 @@ TEST_CASE("Decode attention is right where few tokens count", "[cuda][gpu]") {
   for (const float spread : {0.0f, 4.0f, 16.0f}) {
     Decode d = of_tokens(1500);
     d.spread = spread;
+    check(d);
+  }
+}
+
+TEST_CASE("Decode attention bounds its scores softly", "[cuda][gpu][traits]") {
+  for (const QuantFormat type : {QuantFormat::kF16, QuantFormat::kQ8_0})
+    for (const int dim : {64, 256})
+      for (const float cap : {2.0f, 50.0f})
+        for (const float spread : {1.0f, 20.0f}) {
+          Decode d = of_tokens(700);
+          d.cache.k = d.cache.v = type;
+          d.cache.dim = dim;
+          d.window = dim == 64 ? 150 : 0;
+          d.cap = cap;
+          d.spread = spread;
+          check(d);
+        }
+}
+
+TEST_CASE("Decode attention has the model's own scale of scores, and one that grows",
+          "[cuda][gpu][traits]") {
+  for (const int tokens : {1, 90, 1000}) {
+    Decode d = of_tokens(tokens);
+    d.score_scale = 0.05f;
+    check(d);
+    d.temperature = {0.1f, 64};
     check(d);
   }
 }

@@ -13,6 +13,7 @@
 #include "engine/run/sampler.hpp"
 #include "tests/catch.hpp"
 #include "tests/cuda/device_data.cuh"
+#include "tests/cuda/kernels/gates.hpp"
 #include "tests/engine/random_values.hpp"
 
 namespace rigcast::engine::cuda {
@@ -208,7 +209,7 @@ TEST_CASE("Rows are added exactly", "[cuda][gpu]") {
   }
 }
 
-TEST_CASE("Gates are silu of the one times the other", "[cuda][gpu]") {
+TEST_CASE("Gates are silu or GELU of the one times the other", "[cuda][gpu][traits]") {
   const Stream stream;
   for (const Batch& batch : kBatches) {
     INFO(batch.tokens << " rows of " << batch.width);
@@ -222,25 +223,31 @@ TEST_CASE("Gates are silu of the one times the other", "[cuda][gpu]") {
                     v->begin() + std::ptrdiff_t(t + 1) * batch.width);
     const OnDevice<float> wide(both);
     const OnDevice<std::uint16_t> narrow(fp16(both)), out(count_of(batch));
-    const auto check = [&](const auto& g, const auto& u) {
+    const auto check = [&](const auto& g, const auto& u, GateFunction function) {
       std::vector<double> expected, bound;
       for (std::size_t i = 0; i < g.size(); ++i) {
         const double x = double(g[i]);
-        expected.push_back(x / (1 + std::exp(-x)) * double(u[i]));
-        // The fast exponential is within 2 + 1.2 |x| last places, and three operations follow.
-        const double places = 2 * (2 + 1.2 * std::abs(x)) + 3;
+        const double e = rigcast::fixtures::gate_exponent(x, function);
+        expected.push_back(x / (1 + std::exp(-e)) * double(u[i]));
+        // The fast exponential is within 2 + 1.2 |e| last places, of an argument that is within
+        // three of e for GELU, and three operations follow.
+        const double places = 2 * (2 + 1.2 * std::abs(e)) +
+                              (function == GateFunction::kGelu ? 6 * std::abs(e) : 0) + 3;
         bound.push_back(std::abs(expected.back()) * (places * kUnit + kHalfUnit) + kMinHalf);
       }
       CHECK(largest_excess(from_halves(out.read()), expected, bound) == 0);
     };
     const std::int64_t stride = 2 * batch.width;
-    silu_times(stream, batch, rows_of(wide, stride),
-               Rows{wide.get() + batch.width, ValueType::kF32, stride}, rows_of(out, batch.width));
-    check(gate, up);
-    silu_times(stream, batch, rows_of(narrow, stride),
-               Rows{narrow.get() + batch.width, ValueType::kF16, stride},
-               rows_of(out, batch.width));
-    check(from_halves(fp16(gate)), from_halves(fp16(up)));
+    for (const GateFunction function : {GateFunction::kSilu, GateFunction::kGelu}) {
+      gate_times(stream, batch, rows_of(wide, stride),
+                 Rows{wide.get() + batch.width, ValueType::kF32, stride}, rows_of(out, batch.width),
+                 function);
+      check(gate, up, function);
+      gate_times(stream, batch, rows_of(narrow, stride),
+                 Rows{narrow.get() + batch.width, ValueType::kF16, stride},
+                 rows_of(out, batch.width), function);
+      check(from_halves(fp16(gate)), from_halves(fp16(up)), function);
+    }
   }
 }
 
@@ -250,7 +257,7 @@ TEST_CASE("Gates are clamped to the range of FP16", "[cuda][gpu]") {
   const OnDevice<float> gate(std::vector<float>{1e4f, 1e4f, 70000.0f, -200.0f, nan, -1e4f});
   const OnDevice<float> up(std::vector<float>{1e4f, -1e4f, 1.0f, 1.0f, 1.0f, 1.0f});
   const OnDevice<std::uint16_t> out(6);
-  silu_times(stream, {1, 6}, rows_of(gate, 6), rows_of(up, 6), rows_of(out, 6));
+  gate_times(stream, {1, 6}, rows_of(gate, 6), rows_of(up, 6), rows_of(out, 6));
   const auto got = from_halves(out.read());
   CHECK(got[0] == 65504);
   CHECK(got[1] == -65504);
@@ -258,6 +265,55 @@ TEST_CASE("Gates are clamped to the range of FP16", "[cuda][gpu]") {
   CHECK(got[3] == 0);
   CHECK(std::isnan(got[4]));
   CHECK(got[5] == 0);
+}
+
+TEST_CASE("A branch is normed and scaled before it is added", "[cuda][gpu][traits]") {
+  const Stream stream;
+  for (const Batch& batch : kBatches) {
+    INFO(batch.tokens << " rows of " << batch.width);
+    const NormCase c{normal_values(count_of(batch), 21),
+                     normal_values(std::size_t(batch.width), 22)};
+    const auto hidden = normal_values(count_of(batch), 23);
+    const OnDevice<float> branch(c.x), weight(c.weight);
+    for (const bool normed : {false, true}) {
+      const OnDevice<float> to(hidden);
+      const Norm norm{normed ? weight.get() : nullptr, c.eps};
+      add_branch(stream, batch, {to.get(), branch.get(), norm, 0.25f});
+      std::vector<double> expected =
+          normed ? c.expected(batch) : std::vector<double>(c.x.begin(), c.x.end());
+      std::vector<double> bound = norm_bound(expected, batch, 0);
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        expected[i] = double(hidden[i]) + 0.25 * expected[i];
+        bound[i] = 0.25 * bound[i] + kUnit * std::abs(expected[i]);
+      }
+      CHECK(largest_excess(to.read(), expected, bound) == 0);
+    }
+  }
+}
+
+TEST_CASE("Logits are scaled, then bounded", "[cuda][gpu][traits]") {
+  const Stream stream;
+  const auto logits = normal_values(1001, 24, 40);
+  for (const LogitRange& range : std::vector<LogitRange>{{}, {0.125f, 0}, {1, 30}, {0.5f, 20}}) {
+    const OnDevice<float> on_gpu(logits);
+    bound_logits(stream, on_gpu.get(), std::int64_t(logits.size()), range);
+    std::vector<double> expected, bound;
+    for (const float logit : logits) {
+      const double x = double(logit) * double(range.factor), cap = double(range.cap);
+      expected.push_back(cap > 0 ? cap * std::tanh(x / cap) : x);
+      bound.push_back(std::abs(expected.back()) * 8 * kUnit);  // tanhf is within 2 last places
+    }
+    CHECK(largest_excess(on_gpu.read(), expected, bound) == 0);
+  }
+}
+
+TEST_CASE("Hidden states are scaled", "[cuda][gpu][traits]") {
+  const Stream stream;
+  auto x = normal_values(1000, 25);
+  const OnDevice<float> on_gpu(x);
+  scale(stream, on_gpu.get(), 1000, 12.5f);
+  for (float& v : x) v *= 12.5f;
+  CHECK(on_gpu.read() == x);
 }
 
 namespace {

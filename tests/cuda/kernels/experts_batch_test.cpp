@@ -187,7 +187,7 @@ void check_gate_up(QuantFormat f, const GroupsOnDevice& g) {
   const Stream stream;
   cuda::grouped_gate_up({gate.matrix(), gate.stride()}, {up.matrix(), up.stride()}, g.get(),
                         x.get(), gate_out.get(), reinterpret_cast<__half*>(out.get()), stream);
-  std::vector<fixtures::SwiGlu> expected(g.choices() * kRows);
+  std::vector<fixtures::GatedUp> expected(g.choices() * kRows);
   const Sorted sorted(g.ids.read(), kExperts);
   for (std::size_t e = 0; e < std::size_t(kExperts); ++e)
     for (std::size_t i = 0; i < std::size_t(kRows) && !sorted.of_expert[e].empty(); ++i) {
@@ -195,7 +195,7 @@ void check_gate_up(QuantFormat f, const GroupsOnDevice& g) {
       for (const int choice : sorted.of_expert[e]) {
         const double* const row = x.row(std::size_t(choice / kUsed));
         expected[std::size_t(choice) * kRows + i] =
-            fixtures::swiglu(gate_row.times(row), up_row.times(row), kColumns);
+            fixtures::gated_up(gate_row.times(row), up_row.times(row), kColumns);
       }
     }
   INFO(info(f).name);
@@ -212,7 +212,7 @@ void check_down(QuantFormat f, const GroupsOnDevice& g) {
   const OnDevice<float> hidden(before);
   const Stream stream;
   cuda::grouped_down({down.matrix(), down.stride()}, g.get(), x.get(), rows.get(), stream);
-  cuda::add_experts(g.get(), rows.get(), int(kRows), hidden.get(), stream);
+  cuda::add_experts(g.get(), rows.get(), {hidden.get(), int(kRows)}, stream);
   const std::vector<float> got = hidden.read(), weights = g.weights.read();
   const Sorted sorted(g.ids.read(), kExperts);
   std::vector<BatchProduct> expected(before.size());
@@ -281,7 +281,7 @@ void check_tiled_gate_up(QuantFormat f, const GroupsOnDevice& g) {
   const std::vector<std::uint16_t> there = out.read();
   const std::vector<int> ids = g.ids.read();
   std::vector<std::uint16_t> got;
-  std::vector<fixtures::SwiGlu> expected;
+  std::vector<fixtures::GatedUp> expected;
   for (std::int64_t i = 0; i < kRows; i += 5) {
     std::vector<WeightRow> gate_rows, up_rows;
     for (std::size_t e = 0; e < std::size_t(kExperts); ++e)
@@ -291,7 +291,7 @@ void check_tiled_gate_up(QuantFormat f, const GroupsOnDevice& g) {
       const double* const row = halves.row(choice / kUsed);
       got.push_back(there[at]);
       expected.push_back(
-          fixtures::swiglu(gate_rows[expert].times(row), up_rows[expert].times(row), kColumns));
+          fixtures::gated_up(gate_rows[expert].times(row), up_rows[expert].times(row), kColumns));
     });
   }
   INFO(info(f).name << ", groups of " << g.group_tokens);

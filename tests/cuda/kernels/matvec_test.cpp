@@ -3,6 +3,7 @@
 #include "engine/kernels/cuda/activations/quantize_activations.cuh"
 #include "engine/kernels/cuda/matvec/gate_up.cuh"
 #include "tests/catch.hpp"
+#include "tests/cuda/kernels/gates.hpp"
 #include "tests/cuda/kernels/products.cuh"
 #include "tests/engine/random_values.hpp"
 
@@ -90,19 +91,8 @@ TEST_CASE("Three products in one launch, of one format and of several", "[cuda][
 
 namespace {
 
-struct Silu {
-  double value, allowed;
-};
-// silu's slope is below 1.1, expf and the division are off by less than 4 units in the last place.
-Silu silu_times(const fixtures::Product& gate, const fixtures::Product& up, double gate_bound,
-                double up_bound) {
-  const double silu = gate.value / (1 + std::exp(-gate.value));
-  return {silu * up.value, 1.1 * gate_bound * (std::abs(up.value) + up_bound) +
-                               std::abs(silu) * up_bound + 8 * 0x1p-24 * std::abs(silu * up.value)};
-}
-
 void check_gate_up(QuantFormat gate_format, QuantFormat up_format, std::int64_t columns,
-                   std::int64_t rows) {
+                   std::int64_t rows, cuda::GateFunction function = cuda::GateFunction::kSilu) {
   const Stream stream;
   const Weights gate(gate_format, columns, rows, 1), up(up_format, columns, rows, 2);
   const PlanesOnDevice gate_planes(gate), up_planes(up);
@@ -112,14 +102,16 @@ void check_gate_up(QuantFormat gate_format, QuantFormat up_format, std::int64_t 
   const fixtures::RoundedOnDevice quantized(static_cast<std::size_t>(rows));
   cuda::gate_up(gate_planes.matrix(), up_planes.matrix(), x.get(),
                 {rounds ? quantized.get() : cuda::QuantizedActivations{}, floats.get()}, stream,
-                cuda::Start::kEarly);
+                cuda::Start::kEarly, function);
   const std::vector<float> got = floats.read();
   double worst = 0;
   for (std::int64_t i = 0; i < rows; ++i) {
     const fixtures::Product g = fixtures::product(gate, i, x), u = fixtures::product(up, i, x);
-    const Silu s = silu_times(g, u, fixtures::bound(g, gate_format, columns),
-                              fixtures::bound(u, up_format, columns));
-    worst = std::max(worst, fixtures::off(got[std::size_t(i)], s.value, s.allowed));
+    const double allowed =
+        fixtures::gate_times_bound(g.value, u.value, fixtures::bound(g, gate_format, columns),
+                                   fixtures::bound(u, up_format, columns), function);
+    worst = std::max(worst, fixtures::off(got[std::size_t(i)],
+                                          fixtures::gate_of(g.value, function) * u.value, allowed));
   }
   INFO(fixtures::named(gate_format, columns, rows));
   CHECK(worst <= 1);
@@ -140,6 +132,13 @@ TEST_CASE("Gate and up in one launch, rounded for down", "[cuda][gpu]") {
   }
   check_gate_up(QuantFormat::kQ4_K, QuantFormat::kQ6_K, 768, 64);
   check_gate_up(QuantFormat::kF16, QuantFormat::kQ8_0, 768, 35);
+}
+
+TEST_CASE("Gate and up with GELU between them", "[cuda][gpu][traits]") {
+  using enum QuantFormat;
+  for (const QuantFormat f : {kF32, kF16, kQ8_0, kQ4_K})
+    check_gate_up(f, f, 768, 96, cuda::GateFunction::kGelu);
+  check_gate_up(kQ4_K, kQ6_K, 768, 64, cuda::GateFunction::kGelu);
 }
 
 TEST_CASE("Kernels that start early see what the kernels before them wrote", "[cuda][gpu]") {

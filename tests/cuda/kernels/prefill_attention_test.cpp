@@ -19,6 +19,7 @@ struct Prefill {
   int checked_every = 1;  // tokens
   float spread = 1;
   int shared_bytes = 0;
+  float cap = 0;
 };
 
 std::vector<float> queries_of(const Prefill& p) {
@@ -36,12 +37,12 @@ std::vector<std::uint16_t> run(const Prefill& p, const CacheData& data,
   if (fp16 != nullptr)
     cuda::dequantize_kv(stream, data.on_device(), CacheData::kLayer, p.window, p.tokens,
                         position.get(), fp16->on_device());
-  cuda::attend_causally(stream,
-                        {reinterpret_cast<const __half*>(queries.get()), p.tokens,
-                         p.cache.kv_heads * p.group, p.window, p.shared_bytes},
-                        (fp16 != nullptr ? *fp16 : data).on_device(),
-                        fp16 != nullptr ? 0 : CacheData::kLayer, position.get(),
-                        reinterpret_cast<__half*>(out.get()));
+  cuda::attend_causally(
+      stream,
+      {reinterpret_cast<const __half*>(queries.get()), p.tokens, p.cache.kv_heads * p.group,
+       p.window, p.shared_bytes, cuda::SoftCap::of(p.cap)},
+      (fp16 != nullptr ? *fp16 : data).on_device(), fp16 != nullptr ? 0 : CacheData::kLayer,
+      position.get(), reinterpret_cast<__half*>(out.get()));
   stream.wait();
   return out.read();
 }
@@ -60,8 +61,8 @@ void check(const Prefill& p) {
     const int from = p.window > 0 ? std::max(0, to - p.window) : 0;
     for (int head = 0; head < heads; ++head) {
       const std::size_t at = std::size_t(t * heads + head) * std::size_t(p.cache.dim);
-      const Expected e =
-          attention_in_double(queries.data() + at, data, head / p.group, p.cache.dim, from, to);
+      const Expected e = attention_in_double(queries.data() + at, data, head / p.group, p.cache.dim,
+                                             from, to, double(p.cap));
       // The output itself is rounded to FP16.
       for (std::size_t i = 0; i < e.out.size(); ++i)
         c.add(double(out[at + i]), e.out[i],
@@ -103,6 +104,21 @@ TEST_CASE("Prefill attention serves groups of any size and odd numbers of heads"
       p.checked_every = 3;
       check(p);
     }
+}
+
+TEST_CASE("Prefill attention bounds its scores softly", "[cuda][gpu][traits]") {
+  for (const QuantFormat type : {QuantFormat::kF16, QuantFormat::kQ8_0})
+    for (const int dim : {64, 128, 256})
+      for (const float cap : {2.0f, 50.0f}) {
+        Prefill p = of_tokens(300, 33);
+        p.cache.k = p.cache.v = type;
+        p.cache.dim = dim;
+        p.window = dim == 128 ? 100 : 0;
+        p.cap = cap;
+        p.spread = 8;
+        p.checked_every = 7;
+        check(p);
+      }
 }
 
 TEST_CASE("Prefill attention takes heads of any width", "[cuda][gpu]") {

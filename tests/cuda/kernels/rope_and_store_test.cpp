@@ -16,6 +16,9 @@ struct Case {
   RopePairs pairs = RopePairs::kInterleaved;
   bool biases = false, norms = false;
   QuantFormat k = QuantFormat::kF16, v = QuantFormat::kF16;
+  float magnitude = 1;  // of rotated pairs
+  float score_scale = 0;
+  cuda::QueryTemperature temperature{};
 };
 
 constexpr float kEps = 1e-5f;
@@ -40,6 +43,7 @@ struct Rows {
     if (!turned) return x;
     if (!norm.empty()) ref::rms_norm(x, norm, kEps, x);
     ref::rope(x, c.position + token, {c.pairs, c.rope_dims, 500000.0f});
+    for (int i = 0; i < c.rope_dims; ++i) x[std::size_t(i)] *= c.magnitude;
     return x;
   }
 };
@@ -76,10 +80,12 @@ Placed run(const Case& c, const CacheData& data, const Rows& q, const Rows& k, c
   p.norm_eps = kEps;
   p.pairs = c.pairs;
   p.rope_dims = c.rope_dims;
+  p.score_scale = c.score_scale;
+  p.temperature = c.temperature;
   const OnDevice<cuda::RopeAngle> rope_cos_sin(std::size_t(c.tokens * c.rope_dims / 2));
   const Stream stream;
   cuda::compute_rope_angles(stream, frequencies.get(), c.rope_dims / 2, c.tokens, {position.get()},
-                            rope_cos_sin.get());
+                            rope_cos_sin.get(), c.magnitude);
   stream.wait();
   p.rope_cos_sin = rope_cos_sin.get();
   cuda::rope_and_store(stream, p, data.on_device(), CacheData::kLayer, c.tokens, {position.get()},
@@ -91,6 +97,13 @@ Placed run(const Case& c, const CacheData& data, const Rows& q, const Rows& k, c
 // F32's own error: magnitudes stay below 16, also of a norm times its weight, and are rounded six
 // times, 2^-24 each.
 constexpr double kFloat = 16 * 6 * 0x1p-24;
+
+// The factor on queries before they are rounded.
+double query_factor(const Case& c, int position) {
+  const double scale = c.score_scale == 0 ? 1 / std::sqrt(double(c.dim)) : double(c.score_scale);
+  const double steps = std::floor(position / double(c.temperature.length));
+  return 1.4426950408889634 * scale * (1 + double(c.temperature.growth) * std::log1p(steps));
+}
 
 // Half a step of the type about `x`, in a block whose largest magnitude is `most`.
 double half_step(QuantFormat type, double x, double most) {
@@ -111,7 +124,8 @@ void check_row(const Case& c, QuantFormat type, const std::byte* got, const std:
     double most = 0;
     for (std::size_t k = first; k < first + block; ++k)
       most = std::max(most, std::abs(double(x[k])));
-    compared.add(double(seen[i]), double(x[i]), half_step(type, double(x[i]), most) + kFloat);
+    compared.add(double(seen[i]), double(x[i]),
+                 half_step(type, double(x[i]), most) + kFloat * double(c.magnitude));
   }
   CHECK(compared.worst <= 1);
 }
@@ -125,15 +139,16 @@ void check(const Case& c) {
   const CacheData data(shape);
   const Rows q(c, c.heads, 11), k(c, c.kv_heads, 21), v(c, c.kv_heads, 31);
   const Placed placed = run(c, data, q, k, v);
-  const double scale = double(cuda::query_scale(c.dim));
   Compared queries;
   for (int t = 0; t < c.tokens; ++t) {
+    const double scale = query_factor(c, c.position + t);
     for (int h = 0; h < c.heads; ++h) {
       const std::vector<float> x = q.head(c, t, h, true);
       const float* got = placed.queries.data() + std::size_t((t * c.heads + h) * c.dim);
       for (std::size_t i = 0; i < x.size(); ++i)
         queries.add(double(got[i]), double(x[i]) * scale,
-                    half_step(QuantFormat::kF16, double(x[i]) * scale, 0) + kFloat * scale);
+                    half_step(QuantFormat::kF16, double(x[i]) * scale, 0) +
+                        kFloat * double(c.magnitude) * scale);
     }
     for (int h = 0; h < c.kv_heads; ++h) {
       check_row(c, c.k, data.row(placed.memory, h, c.position + t, false), k.head(c, t, h, true));
@@ -175,6 +190,24 @@ TEST_CASE("Biases and norms of heads come before turning", "[cuda][gpu]") {
     c.pairs = RopePairs::kNeox;
     check(c);
   }
+}
+
+TEST_CASE("A part of a head turns, or nothing of it, with queries of the model's own scale",
+          "[cuda][gpu][traits]") {
+  for (const RopePairs pairs : {RopePairs::kInterleaved, RopePairs::kNeox})
+    for (const int rope_dims : {0, 32, 96, 128})
+      for (const int tokens : {1, 40}) {
+        Case c;
+        c.pairs = pairs;
+        c.rope_dims = rope_dims;
+        c.tokens = tokens;
+        c.position = 250;
+        c.score_scale = 0.03f;
+        c.temperature = {0.1f, 64};
+        check(c);
+        c.magnitude = 1.25f;
+        check(c);
+      }
 }
 
 TEST_CASE("Every pair of cache types is written as the CPU writes it", "[cuda][gpu]") {

@@ -135,7 +135,8 @@ TEST_CASE("A small batch is bit-identical in every run", "[cuda][sm_80][gpu]") {
 
 namespace {
 
-void check_gate_up(QuantFormat f, QuantFormat up_format, int tokens) {
+void check_gate_up(QuantFormat f, QuantFormat up_format, int tokens,
+                   cuda::GateFunction function = cuda::GateFunction::kSilu) {
   constexpr std::int64_t kColumns = 512, kRows = 290;
   const Weights gate(f, kColumns, kRows), up(up_format, kColumns, kRows, 4);
   const PlanesOnDevice gate_there(gate), up_there(up);
@@ -145,12 +146,14 @@ void check_gate_up(QuantFormat f, QuantFormat up_format, int tokens) {
   const OnDevice<std::uint16_t> out(count);
   const Stream stream;
   cuda::small_batch_gate_up(gate_there.matrix(), up_there.matrix(), {x.get(), tokens},
-                            gate_out.get(), reinterpret_cast<__half*>(out.get()), stream);
-  std::vector<fixtures::SwiGlu> expected(count);
+                            gate_out.get(), reinterpret_cast<__half*>(out.get()), stream, {},
+                            function);
+  std::vector<fixtures::GatedUp> expected(count);
   for (std::size_t i = 0; i < std::size_t(kRows); ++i) {
     const WeightRow g(gate, std::int64_t(i)), u(up, std::int64_t(i));
     for (std::size_t t = 0; t < std::size_t(tokens); ++t)
-      expected[t * kRows + i] = fixtures::swiglu(g.times(x.row(t)), u.times(x.row(t)), kColumns);
+      expected[t * kRows + i] =
+          fixtures::gated_up(g.times(x.row(t)), u.times(x.row(t)), kColumns, function);
   }
   INFO(info(f).name << ", " << info(up_format).name << ", " << tokens << " tokens");
   CHECK(fixtures::worst_of(out.read(), expected) <= 1);
@@ -161,6 +164,11 @@ void check_gate_up(QuantFormat f, QuantFormat up_format, int tokens) {
 TEST_CASE("Gate and up of a small batch", "[cuda][sm_80][gpu]") {
   for (const QuantFormat f : kFormats) check_gate_up(f, f, 37);
   check_gate_up(QuantFormat::kQ4_K, QuantFormat::kQ6_K, 70);
+}
+
+TEST_CASE("Gate and up of a small batch with GELU between them", "[cuda][sm_80][gpu][traits]") {
+  for (const QuantFormat f : {QuantFormat::kQ8_0, QuantFormat::kQ4_K})
+    check_gate_up(f, f, 37, cuda::GateFunction::kGelu);
 }
 
 TEST_CASE("Every weight by itself, of a small batch", "[cuda][sm_80][gpu]") {

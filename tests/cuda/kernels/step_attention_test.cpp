@@ -17,6 +17,7 @@ struct Step {
   int group = 4;
   int window = 0;
   std::vector<int> lengths{};  // tokens of each sequence, the new one included
+  float cap = 0;
 
   int heads() const { return cache.kv_heads * group; }
   std::size_t width() const { return std::size_t(heads() * cache.dim); }
@@ -77,10 +78,11 @@ std::vector<std::uint16_t> run(const Step& step, const Sequences& in, std::size_
   const cuda::Partials partials{m.get(), l.get(), o.get()};
   const cuda::HalfRows to{reinterpret_cast<__half*>(out.get()), 0, tiled};
   const Stream stream;
-  cuda::attend_rows(
-      stream,
-      {reinterpret_cast<const __half*>(queries.get()), int(rows), step.heads(), step.window},
-      in.cache, CacheData::kLayer, splits, {positions.get(), sequences.get()}, partials, to);
+  cuda::attend_rows(stream,
+                    {reinterpret_cast<const __half*>(queries.get()), int(rows), step.heads(),
+                     step.window, cuda::SoftCap::of(step.cap)},
+                    in.cache, CacheData::kLayer, splits, {positions.get(), sequences.get()},
+                    partials, to);
   if (splits.count > 1)
     cuda::merge_rows(stream, partials, int(rows), splits.count, step.heads(), step.cache.dim, to);
   stream.wait();
@@ -103,7 +105,7 @@ void check(const Step& step, int wanted = 3) {
       const std::size_t at = i * step.width() + std::size_t(head * step.cache.dim);
       const int to = step.lengths[i], from = step.window > 0 ? std::max(0, to - step.window) : 0;
       const Expected e = attention_in_double(queries.data() + at, in.data[i], head / step.group,
-                                             step.cache.dim, from, to);
+                                             step.cache.dim, from, to, double(step.cap));
       for (std::size_t j = 0; j < e.out.size(); ++j) {
         const double rounding = std::abs(e.out[j]) * 0x1p-11 + 0x1p-25;  // to F16
         c.add(double(out[at + j]), e.out[j], e.bound[j] + rounding);
@@ -176,6 +178,17 @@ TEST_CASE("Every row of a step attends to its own sequence", "[cuda][gpu]") {
   check_direct({.lengths = short_ones});
   check_direct({.window = 100, .lengths = short_ones});
   check_direct({.cache = {.dim = 96, .block_tokens = 16}, .lengths = short_ones});
+}
+
+TEST_CASE("Rows of a step have scores with a soft bound", "[cuda][gpu][traits]") {
+  using enum QuantFormat;
+  for (const QuantFormat type : {kF16, kQ8_0}) {
+    check({.cache = {.k = type, .v = type}, .lengths = kLengths, .cap = 1.5f});
+    check({.cache = {.dim = 256, .k = type, .v = type},
+           .window = 90,
+           .lengths = kLengths,
+           .cap = 50});
+  }
 }
 
 TEST_CASE("Rows of a step attend to quantized caches", "[cuda][gpu]") {

@@ -101,7 +101,8 @@ void check(const Case& c, int tokens) {
   }
 }
 
-void check_gate_up(QuantFormat f, int tokens) {
+void check_gate_up(QuantFormat f, int tokens,
+                   cuda::GateFunction function = cuda::GateFunction::kSilu) {
   constexpr std::int64_t kColumns = 512, kRows = 768;
   const Weights gate(f, kColumns, kRows), up(f, kColumns, kRows, 4);
   const PlanesOnDevice gate_there(gate), up_there(up);
@@ -111,16 +112,16 @@ void check_gate_up(QuantFormat f, int tokens) {
   const OnDevice<std::uint16_t> out(std::size_t(room) * kRows);
   const Stream stream;
   cuda::tiled_gate_up(gate_there.matrix(), up_there.matrix(), tiled.batch(),
-                      reinterpret_cast<__half*>(out.get()), stream);
+                      reinterpret_cast<__half*>(out.get()), stream, function);
   const std::vector<std::uint16_t> there = out.read();
   std::vector<std::uint16_t> got;
-  std::vector<fixtures::SwiGlu> expected;
+  std::vector<fixtures::GatedUp> expected;
   for (std::int64_t i = 0; i < kRows; ++i) {
     const WeightRow g(gate, i), u(up, i);
     for (int t = 0; t < tokens; ++t) {
       got.push_back(there[std::size_t(cuda::tiled_index(i, t, room))]);
       const double* const row = x.row(std::size_t(t));
-      expected.push_back(fixtures::swiglu(g.times(row), u.times(row), kColumns));
+      expected.push_back(fixtures::gated_up(g.times(row), u.times(row), kColumns, function));
     }
   }
   INFO(info(f).name << ", " << tokens << " tokens");
@@ -206,6 +207,12 @@ TEST_CASE("Gate and up of a tiled batch", "[cuda][sm_90][gpu]") {
   if (!runs_here()) return;
   for (const QuantFormat f : kFormats)
     for (const int tokens : {3, 12, 32, 50}) check_gate_up(f, tokens);
+}
+
+TEST_CASE("Gate and up of a tiled batch with GELU between them", "[cuda][sm_90][gpu][traits]") {
+  if (!runs_here()) return;
+  for (const int tokens : {3, 50})
+    check_gate_up(QuantFormat::kQ4_K, tokens, cuda::GateFunction::kGelu);
 }
 
 TEST_CASE("A tiled batch is bit-identical in every run, whatever its neighbours are",

@@ -5,7 +5,6 @@
 #include "engine/kernels/cuda/activations/elementwise.cuh"
 #include "engine/kernels/cuda/attention/prefill_attention.cuh"
 #include "engine/kernels/cuda/kv/rope_and_store.cuh"
-#include "engine/kernels/cuda/weights/dequantize.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -20,11 +19,12 @@ constexpr int kMaxUnthrottledTokens = 512;
 void attend_batch(const ForwardContext& f, const Cache& cache, int kept, int layer, int tokens) {
   const ActivationBuffers& v = f.buffers.vectors;
   const AttentionShape& a = f.layer(layer).attention;
-  attend_causally(f.stream, {v.queries, tokens, a.heads, int(a.window)}, cache, kept,
-                  f.buffers.token.position, f.buffers.batch.x);
+  attend_causally(f.stream, {v.queries, tokens, a.heads, int(a.window), 0, soft_cap(f, layer)},
+                  cache, kept, f.buffers.token.position, f.buffers.batch.x);
 }
 
 void place_tokens(const ForwardContext& f, const Cache& cache, int kept, int layer, int tokens) {
+  norm_wide_heads(f, layer, tokens);
   rope_and_store(f.stream, new_token_inputs(f, layer), cache, kept, tokens,
                  {f.buffers.token.position}, f.buffers.vectors.queries);
 }
@@ -81,9 +81,7 @@ void queue_layer(State& s, const PrefillOffload& offload, TokenCount cached, int
         attend(s, cached, layer, tokens);
         add_attention_output(f, w, tokens);
         break;
-      case FusedBlock::kFfn:
-        add_ffn(f, w, tokens);
-        break;
+      case FusedBlock::kFfn: add_ffn(f, w, tokens); break;
       case FusedBlock::kExperts: experts(s, offload, cached, layer, tokens); break;
     }
   }
@@ -120,11 +118,11 @@ void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids,
   begin(ActivityKind::kEmbedding, -1);
   s.streamed.begin(offload, cached, tokens);
   s.kv.begin_batch(stages);
-  queue_rope_angles(f, tokens);
+  queue_rope_angles(f, tokens, {f.buffers.token.position});
   if (s.on_host().embedding())
     s.host->embed(cached, ids, f.hidden_row(0));
   else
-    gather_rows(f.model.gpu.embedding, f.buffers.vectors.ids, tokens, f.hidden_row(0), f.stream);
+    embed(f, f.buffers.vectors.ids, tokens);
   for (int layer = 0; layer < f.spec().layers;) {
     s.stop.throw_if_requested();
     const bool streamed_in = s.streamed.is_streamed_in(offload, layer);

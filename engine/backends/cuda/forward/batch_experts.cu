@@ -4,6 +4,7 @@
 #include <span>
 
 #include "engine/backends/cuda/forward/batch_products.cuh"
+#include "engine/backends/cuda/forward/branch.cuh"
 #include "engine/backends/cuda/forward/decode.cuh"
 #include "engine/backends/cuda/weights/expert_groups.cuh"
 #include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
@@ -16,10 +17,12 @@ namespace {
 // The weights of the experts that a grouped product computes.
 struct GroupWeights {
   const DeviceMatrixStack &gate, &up, &down;
+  GateFunction function;
 };
 void multiply_groups(const ForwardContext& f, const GroupWeights& w, const ExpertGroups& g) {
   const SmallBatchBuffers& v = f.buffers.small_batch;
-  grouped_gate_up(w.gate, w.up, g, f.buffers.batch.x, v.gate_out, v.ffn_hidden, f.stream);
+  grouped_gate_up(w.gate, w.up, g, f.buffers.batch.x, v.gate_out, v.ffn_hidden, f.stream,
+                  w.function);
   grouped_down(w.down, g, v.ffn_hidden, v.experts, f.stream);
 }
 
@@ -40,7 +43,7 @@ void multiply_copied(const ForwardContext& f, ExpertStream& copied, int layer,
     ExpertGroups own = g;
     own.groups += groups_of(0, here.first);
     own.at_most = groups_of(here.first, here.end);
-    multiply_groups(f, {here.gate, here.up, here.down}, own);
+    multiply_groups(f, {here.gate, here.up, here.down, f.layer(layer).gate_function}, own);
   });
 }
 
@@ -59,12 +62,29 @@ bool has_tiled_experts(const ForwardContext& f, const DeviceLayer& w, int tokens
   return tiled_group_values(g, f.hidden()) <= 2 * room && tiled_group_values(g, width) <= room;
 }
 
-void multiply_tiled(const ForwardContext& f, const DeviceLayer& w, const ExpertGroups& g) {
+void multiply_tiled(const ForwardContext& f, const DeviceLayer& w, const ExpertGroups& g,
+                    const float* rows) {
   const SmallBatchBuffers& v = f.buffers.small_batch;
   auto* const x = reinterpret_cast<__half*>(v.gate_out);
-  tile_groups(f.stream, g, f.buffers.vectors.normed, f.hidden(), x);
-  tiled_experts_gate_up(w.expert_gate, w.expert_up, g, x, v.ffn_hidden, f.stream);
+  tile_groups(f.stream, g, rows, f.hidden(), x);
+  tiled_experts_gate_up(w.expert_gate, w.expert_up, g, x, v.ffn_hidden, f.stream, w.gate_function);
   tiled_experts_down(w.expert_down, g, v.ffn_hidden, v.experts, f.stream);
+}
+
+// The norm of rows [first, first + tokens) of vectors.hidden, and the same at batch.x if `halves`.
+// Without a weight: these rows as they are.
+const float* norm_for_experts(const ForwardContext& f, const float* weight, int first, int tokens,
+                              bool halves) {
+  __half* const x = f.buffers.batch.x;
+  const std::int64_t values = std::int64_t(tokens) * f.hidden();
+  if (!weight) {
+    if (halves) to_fp16(f.stream, f.hidden_row(first), values, x);
+    return f.hidden_row(first);
+  }
+  if (halves) norm_rows(f, first, tokens, weight, {x, ValueType::kF16, f.hidden()});
+  float* const normed = f.buffers.vectors.normed;
+  norm_rows(f, first, tokens, weight, {normed, ValueType::kF32, f.hidden()});
+  return normed;
 }
 
 // Computes the experts of rows [first, first + tokens) of vectors.hidden. The router reads F32:
@@ -73,23 +93,22 @@ void experts_by_grouped_gemm(const ForwardContext& f, ExpertStream* copied, int 
                              int tokens) {
   const DeviceLayer& w = f.layer(layer);
   const SmallBatchBuffers& v = f.buffers.small_batch;
-  float* const normed = f.buffers.vectors.normed;
   ExpertGroups g = v.groups;
   g.tokens = tokens;
   const bool tiled = !copied && has_tiled_experts(f, w, tokens);
   g.group_tokens = tiled ? tiled_group_tokens(tokens, g.chosen.used, g.experts)
                          : group_tokens_for(tokens, g.chosen.used, g.experts);
-  if (!tiled)
-    norm_rows(f, first, tokens, w.ffn_norm, {f.buffers.batch.x, ValueType::kF16, f.hidden()});
-  norm_rows(f, first, tokens, w.ffn_norm, {normed, ValueType::kF32, f.hidden()});
+  const float* const normed = norm_for_experts(f, w.ffn_norm, first, tokens, !tiled);
   route_batch({w.router, f.hyper().normalised_experts, v.router_logits}, normed, g, f.stream);
   if (tiled)
-    multiply_tiled(f, w, g);
+    multiply_tiled(f, w, g, normed);
   else if (copied)
     multiply_copied(f, *copied, layer, g);
   else
-    multiply_groups(f, {w.expert_gate, w.expert_up, w.expert_down}, g);
-  add_experts(g, v.experts, f.hidden(), f.hidden_row(first), f.stream);
+    multiply_groups(f, {w.expert_gate, w.expert_up, w.expert_down, w.gate_function}, g);
+  const Branch branch(f, w.ffn_post_norm, first);
+  add_experts(g, v.experts, {branch.to(), f.hidden(), branch.adds()}, f.stream);
+  branch.finish(tokens);
 }
 
 }  // namespace

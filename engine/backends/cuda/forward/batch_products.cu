@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "engine/backends/cuda/forward/branch.cuh"
 #include "engine/backends/cuda/forward/joined_matrices.hpp"
 #include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
 #include "engine/kernels/cuda/hopper/tile_rows.cuh"
@@ -74,18 +75,6 @@ bool is_tiled(const ForwardContext& f, int tokens, Matrices matrices) {
          });
 }
 
-// batch.x = the norm of the first rows of vectors.hidden, tiled.
-TiledBatch tiled_norm(const ForwardContext& f, const float* weight, int tokens) {
-  rms_norm_tiled(f.stream, {tokens, f.hidden()}, {f.hidden_row(0), ValueType::kF32, f.hidden()},
-                 {weight, f.hyper().norm_eps}, f.buffers.batch.x);
-  return {f.buffers.batch.x, tokens};
-}
-
-// batch.x = the same, row by row.
-void norm(const ForwardContext& f, const float* weight, int tokens) {
-  norm_rows(f, 0, tokens, weight, {f.buffers.batch.x, ValueType::kF16, f.hidden()});
-}
-
 // The first rows of batch.x, tiled.
 TiledBatch tiled_rows(const ForwardContext& f, int tokens, std::int64_t columns) {
   __half* const to = f.buffers.batch.x + tokens * columns;
@@ -93,16 +82,83 @@ TiledBatch tiled_rows(const ForwardContext& f, int tokens, std::int64_t columns)
   return {to, tokens};
 }
 
-// vectors.hidden += m times x + bias
-void add_tiled(const ForwardContext& f, const DeviceMatrix& m, const TiledBatch& x,
-               const float* bias, Start start) {
-  const SmallBatchJob job{m, f.buffers.vectors.hidden, bias};
-  tiled_gemm({&job, 1}, x, {f.hidden(), true}, f.stream, start);
+// batch.x = the norm of the first rows of vectors.hidden, row by row. Without a weight: these rows
+// as they are.
+void norm(const ForwardContext& f, const float* weight, int tokens) {
+  __half* const to = f.buffers.batch.x;
+  if (weight)
+    norm_rows(f, 0, tokens, weight, {to, ValueType::kF16, f.hidden()});
+  else
+    to_fp16(f.stream, f.hidden_row(0), std::int64_t(tokens) * f.hidden(), to);
 }
-void add_small_batch(const ForwardContext& f, const DeviceMatrix& m, const Fp16Batch& x,
-                     const float* bias) {
-  const SmallBatchJob job{m, f.buffers.vectors.hidden, bias};
-  small_batch_gemm({&job, 1}, x, {f.hidden(), true}, f.stream);
+
+// The same, tiled.
+TiledBatch tiled_norm(const ForwardContext& f, const float* weight, int tokens) {
+  if (!weight) {
+    norm(f, nullptr, tokens);
+    return tiled_rows(f, tokens, f.hidden());
+  }
+  rms_norm_tiled(f.stream, {tokens, f.hidden()}, {f.hidden_row(0), ValueType::kF32, f.hidden()},
+                 {weight, f.hyper().norm_eps}, f.buffers.batch.x);
+  return {f.buffers.batch.x, tokens};
+}
+
+// A matrix whose products with a batch go to a branch of the layer.
+struct BranchMatrix {
+  const DeviceMatrix& w;
+  const float* bias = nullptr;
+  const Branch& branch;
+};
+void add_tiled(const ForwardContext& f, const BranchMatrix& m, const TiledBatch& x, Start start) {
+  const SmallBatchJob job{m.w, m.branch.to(), m.bias};
+  tiled_gemm({&job, 1}, x, {f.hidden(), m.branch.adds()}, f.stream, start);
+}
+void add_small_batch(const ForwardContext& f, const BranchMatrix& m, const Fp16Batch& x) {
+  const SmallBatchJob job{m.w, m.branch.to(), m.bias};
+  small_batch_gemm({&job, 1}, x, {f.hidden(), m.branch.adds()}, f.stream);
+}
+// Of the rows at batch.x.
+void add_large_batch(const ForwardContext& f, const BranchMatrix& m, int tokens) {
+  float* const to = m.branch.to();
+  multiply(f, {&m.w}, tokens, {to, ValueType::kF32, m.branch.adds()});
+  if (m.bias)
+    add_rows(f.stream, {tokens, f.hidden()}, {to, ValueType::kF32, f.hidden()}, {{}, m.bias});
+}
+
+// The output matrix times batch.x, which may be tiled. Tiles start after attention. Where kernels
+// of a whole layer may start early, blocks that wait for their inputs take the places of those that
+// have them: a step of 8 sequences of an 8B model took 3.9 ms instead of 3.2, of 2 of a 3B model
+// 3.3 instead of 2.1 (H100).
+void multiply_attention(const ForwardContext& f, const BranchMatrix& m, int tokens, bool tiled) {
+  if (tiled) return add_tiled(f, m, {f.buffers.batch.x, tokens}, Start::kAfter);
+  if (is_tiled(f, tokens, {&m.w}))
+    return add_tiled(f, m, tiled_rows(f, tokens, m.w.columns), Start::kAfter);
+  if (is_small_batch(f, tokens, {&m.w})) return add_small_batch(f, m, {f.buffers.batch.x, tokens});
+  add_large_batch(f, m, tokens);
+}
+
+// The FFN of the layer's norm of the first rows of vectors.hidden.
+void multiply_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens,
+                  const BranchMatrix& down) {
+  const PrefillBuffers& batch = f.buffers.batch;
+  if (w.gate.format == w.up.format && w.gate.rows % kTileColumns == 0 &&
+      is_tiled(f, tokens, {&w.gate, &w.up, &w.down})) {
+    tiled_gate_up(w.gate, w.up, tiled_norm(f, w.ffn_norm, tokens), batch.ffn_hidden, f.stream,
+                  w.gate_function);
+    return add_tiled(f, down, {batch.ffn_hidden, tokens}, Start::kEarly);
+  }
+  norm(f, w.ffn_norm, tokens);
+  if (is_small_batch(f, tokens, {&w.gate, &w.up, &w.down})) {
+    small_batch_gate_up(w.gate, w.up, {batch.x, tokens}, f.buffers.small_batch.gate_out,
+                        batch.ffn_hidden, f.stream, {}, w.gate_function);
+    return add_small_batch(f, down, {batch.ffn_hidden, tokens});
+  }
+  const int width = int(w.gate.rows), both = 2 * width;
+  multiply(f, {&w.gate, &w.up}, tokens, {batch.ffn_hidden, ValueType::kF16});
+  gate_times(f.stream, {tokens, width}, {batch.ffn_hidden, ValueType::kF16, both},
+             {batch.ffn_hidden + width, ValueType::kF16, both}, {batch.x, ValueType::kF16, width},
+             w.gate_function);
+  add_large_batch(f, down, tokens);
 }
 
 }  // namespace
@@ -138,42 +194,16 @@ bool takes_tiled_attention(const ForwardContext& f, const DeviceLayer& w, int to
   return is_tiled(f, tokens, {&w.output});
 }
 
-// Tiles start after attention. Where kernels of a whole layer may start early, blocks that wait for
-// their inputs take the places of those that have them: a step of 8 sequences of an 8B model took
-// 3.9 ms instead of 3.2, of 2 of a 3B model 3.3 instead of 2.1 (H100).
 void add_attention_output(const ForwardContext& f, const DeviceLayer& w, int tokens, bool tiled) {
-  const auto add = [&](const TiledBatch& x) {
-    add_tiled(f, w.output, x, w.output_bias, Start::kAfter);
-  };
-  if (tiled) return add({f.buffers.batch.x, tokens});
-  if (is_tiled(f, tokens, {&w.output})) return add(tiled_rows(f, tokens, w.output.columns));
-  if (is_small_batch(f, tokens, {&w.output}))
-    return add_small_batch(f, w.output, {f.buffers.batch.x, tokens}, w.output_bias);
-  float* const hidden = f.buffers.vectors.hidden;
-  multiply(f, {&w.output}, tokens, {hidden, ValueType::kF32, true});
-  if (w.output_bias)
-    add_rows(f.stream, {tokens, f.hidden()}, {hidden, ValueType::kF32, f.hidden()},
-             {{}, w.output_bias});
+  const Branch branch(f, w.attention_post_norm);
+  multiply_attention(f, {w.output, w.output_bias, branch}, tokens, tiled);
+  branch.finish(tokens);
 }
 
 void add_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens) {
-  const PrefillBuffers& batch = f.buffers.batch;
-  if (w.gate.format == w.up.format && w.gate.rows % kTileColumns == 0 &&
-      is_tiled(f, tokens, {&w.gate, &w.up, &w.down})) {
-    tiled_gate_up(w.gate, w.up, tiled_norm(f, w.ffn_norm, tokens), batch.ffn_hidden, f.stream);
-    return add_tiled(f, w.down, {batch.ffn_hidden, tokens}, nullptr, Start::kEarly);
-  }
-  norm(f, w.ffn_norm, tokens);
-  if (is_small_batch(f, tokens, {&w.gate, &w.up, &w.down})) {
-    small_batch_gate_up(w.gate, w.up, {batch.x, tokens}, f.buffers.small_batch.gate_out,
-                        batch.ffn_hidden, f.stream);
-    return add_small_batch(f, w.down, {batch.ffn_hidden, tokens}, nullptr);
-  }
-  const int width = int(w.gate.rows), both = 2 * width;
-  multiply(f, {&w.gate, &w.up}, tokens, {batch.ffn_hidden, ValueType::kF16});
-  silu_times(f.stream, {tokens, width}, {batch.ffn_hidden, ValueType::kF16, both},
-             {batch.ffn_hidden + width, ValueType::kF16, both}, {batch.x, ValueType::kF16, width});
-  multiply(f, {&w.down}, tokens, {f.buffers.vectors.hidden, ValueType::kF32, true});
+  const Branch branch(f, w.ffn_post_norm);
+  multiply_ffn(f, w, tokens, {w.down, nullptr, branch});
+  branch.finish(tokens);
 }
 
 void multiply_head(const ForwardContext& f, int rows, float* logits) {
@@ -188,6 +218,7 @@ void multiply_head(const ForwardContext& f, int rows, float* logits) {
     f.matmul.multiply({vocabulary, f.hidden(), rows},
                       {w.soa, f.buffers.batch.x, ValueType::kF16, logits, ValueType::kF32, false});
   }
+  bound_logits(f.stream, logits, std::int64_t(rows) * vocabulary, logit_range(f));
 }
 
 }  // namespace rigcast::engine::cuda

@@ -16,21 +16,24 @@ std::int64_t fp16_weights_for_batch(const DeviceModel& model);
 /// to = the normed hidden states of `tokens` tokens from row `first` on.
 void norm_rows(const ForwardContext& f, int first, int tokens, const float* weight, const Rows& to);
 
-/// vectors.projected = [q | k | v] of the layer's norm of the first rows of vectors.hidden
+/// vectors.projected = [q | k | v] of the first rows of vectors.hidden, normed if the layer norms
+/// them
 void project_qkv(const ForwardContext& f, const DeviceLayer& w, int tokens);
 
 /// True if add_attention_output() can take the attention output tiled (tile_order.hpp).
 bool takes_tiled_attention(const ForwardContext& f, const DeviceLayer& w, int tokens);
 
-/// vectors.hidden += output matrix times batch.x + bias. `tiled`: batch.x is tiled.
+/// vectors.hidden += output matrix times batch.x + bias, normed and scaled as the model has it.
+/// `tiled`: batch.x is tiled.
 void add_attention_output(const ForwardContext& f, const DeviceLayer& w, int tokens,
                           bool tiled = false);
 
-/// vectors.hidden += down times (silu(gate times x) * (up times x)) for x, the layer's norm of the
-/// first rows of vectors.hidden
+/// vectors.hidden += down times (function(gate times x) * (up times x)), normed and scaled as the
+/// model has it, for x, the layer's norm of the first rows of vectors.hidden
 void add_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens);
 
-/// logits[rows][vocabulary] = head times the first rows of batch.x. The head: F16 or quantized.
+/// logits[rows][vocabulary] = head times the first rows of batch.x, in the model's range. The head:
+/// F16 or quantized.
 void multiply_head(const ForwardContext& f, int rows, float* logits);
 
 }  // namespace rigcast::engine::cuda

@@ -4,6 +4,7 @@
 
 #include "core/scenario/batch_limits.hpp"
 #include "engine/kernels/cuda/batch/small_batch_formats.hpp"
+#include "engine/model/rope.hpp"
 
 namespace rigcast::engine::cuda {
 
@@ -30,7 +31,9 @@ AttentionWidths attention_widths(const Model& model) {
 ActivationSizes activation_sizes(const Model& model, int tokens) {
   const AttentionWidths widths = attention_widths(model);
   const std::int64_t n = tokens;
-  return {n * model.spec.hidden, n * widths.qkv, n * (model.hyper.rope_dims / 2), n * widths.q};
+  const auto tables = std::int64_t(rope_tables(model.hyper, model.rope_factors).size());
+  return {n * model.spec.hidden, n * widths.qkv, tables * n * (model.hyper.rope_dims / 2),
+          n * widths.q};
 }
 
 TokenSizes token_sizes(const Model& model, int splits) {

@@ -113,10 +113,13 @@ Buffers::Buffers(const Model& model, int ubatch, int splits, Vram& vram, const S
   allocate_token_buffers(token, model, splits, vram);
   RIGCAST_CUDA_CALL(
       cudaMemsetAsync(token.memory.as<std::byte>(), 0, token.memory.bytes(), stream.get()));
-  // Only cuBLAS writes this memory, and initcheck does not see its writes.
-  RIGCAST_CUDA_CALL(cudaMemsetAsync(
-      vectors.projected, 0, std::size_t(activation_sizes(model, ubatch).projected) * sizeof(float),
-      stream.get()));
+  // Where cuBLAS writes: initcheck does not see its writes.
+  const ActivationSizes sizes = activation_sizes(model, ubatch);
+  const auto clear = [&](float* to, std::int64_t count) {
+    RIGCAST_CUDA_CALL(cudaMemsetAsync(to, 0, std::size_t(count) * sizeof(float), stream.get()));
+  };
+  clear(vectors.projected, sizes.projected);
+  clear(vectors.normed, sizes.hidden);
 }
 
 void Buffers::allocate_for_batches(const Model& model, std::int64_t fp16_weights, int routed,

@@ -1,5 +1,6 @@
 #include "engine/backends/cuda/forward/decode.cuh"
 
+#include "engine/backends/cuda/forward/branch.cuh"
 #include "engine/kernels/cuda/activations/elementwise.cuh"
 #include "engine/kernels/cuda/activations/quantize_activations.cuh"
 #include "engine/kernels/cuda/attention/decode_attention.cuh"
@@ -10,7 +11,6 @@
 #include "engine/kernels/cuda/matvec/matvec.cuh"
 #include "engine/kernels/cuda/matvec/router.cuh"
 #include "engine/kernels/cuda/sampling/sample.cuh"
-#include "engine/kernels/cuda/weights/dequantize.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -25,15 +25,18 @@ bool any_needs_floats(const Matrices&... matrices) {
   return (needs_floats(matrices) || ...);
 }
 
-// Norms the hidden state of a row, as F32 if `floats`, and quantized in any case.
-void norm(const ForwardContext& f, const float* weight, bool floats, int row = 0) {
+// The norm of a row's hidden state, as F32 if `floats`, and quantized in any case. Without a
+// weight: the hidden state as it is.
+Inputs norm(const ForwardContext& f, const float* weight, bool floats, int row = 0) {
   const ActivationBuffers& v = f.buffers.vectors;
-  norm_and_quantize({f.hidden_row(row), f.hidden()}, {weight, f.hyper().norm_eps}, v.quantized,
-                    floats ? v.normed : nullptr, f.stream, Start::kEarly);
-}
-
-Inputs normed(const ForwardContext& f) {
-  return {f.buffers.vectors.quantized, f.buffers.vectors.normed};
+  const Tokens tokens{f.hidden_row(row), f.hidden()};
+  if (!weight) {
+    quantize_tokens(tokens, v.quantized, f.stream, Start::kEarly);
+    return {v.quantized, tokens.x};
+  }
+  norm_and_quantize(tokens, {weight, f.hyper().norm_eps}, v.quantized, floats ? v.normed : nullptr,
+                    f.stream, Start::kEarly);
+  return {v.quantized, v.normed};
 }
 
 // The output for the FFN's hidden activations, in the form that `down` multiplies.
@@ -63,8 +66,10 @@ void attend_on_gpu(const ForwardContext& f, KvState& kv, HostOffload* host, int 
   const DecodeBuffers& token = f.buffers.token;
   const int kept = kv.cache().layer(layer);
   DecodeAttention attention{new_token_inputs(f, layer), int(a.window), true};
+  attention.cap = soft_cap(f, layer);
   const TokenCount of_host = kv.cold_of_host();
   if (of_host > 0) host->send({{f.buffers.vectors.projected, q_width(a)}});
+  norm_wide_heads(f, layer, 1);  // the host has its own norm of what was sent
   attention.first_token = int(of_host);
   if (kv.await(kept)) {
     attention.inputs_ready = false;
@@ -100,43 +105,46 @@ void attend(const ForwardContext& f, KvState& kv, HostOffload* host, int layer, 
 void project_qkv(const ForwardContext& f, const DeviceLayer& w) {
   const int q = q_width(w.attention), kv = kv_width(w.attention);
   float* const projected = f.buffers.vectors.projected;
-  norm(f, w.attention_norm, any_needs_floats(w.q, w.k, w.v));
+  const Inputs x = norm(f, w.attention_norm, any_needs_floats(w.q, w.k, w.v));
   const MatvecJob projections[] = {
       {w.q, projected}, {w.k, projected + q}, {w.v, projected + q + kv}};
-  matvec(projections, normed(f), f.stream, Start::kEarly);
+  matvec(projections, x, f.stream, Start::kEarly);
 }
 
 // hidden += output matrix times token.attn_out + bias
 void add_attention_output(const ForwardContext& f, const DeviceLayer& w) {
   const DecodeBuffers& token = f.buffers.token;
-  float* const hidden = f.hidden_row(0);
-  const MatvecJob output{w.output, hidden, w.output_bias, hidden};
+  const Branch branch(f, w.attention_post_norm);
+  const MatvecJob output{w.output, branch.to(), w.output_bias, branch.added_to()};
   matvec({&output, 1}, {token.attn_out_quantized, token.attn_out}, f.stream, Start::kEarly);
+  branch.finish(1);
 }
 
 void ffn(const ForwardContext& f, const DeviceLayer& w) {
   const DecodeBuffers& token = f.buffers.token;
-  float* const hidden = f.hidden_row(0);
-  norm(f, w.ffn_norm, any_needs_floats(w.gate, w.up));
-  gate_up(w.gate, w.up, normed(f), ffn_hidden_form(token, w.down), f.stream, Start::kEarly);
-  const MatvecJob down{w.down, hidden, nullptr, hidden};
+  const Inputs x = norm(f, w.ffn_norm, any_needs_floats(w.gate, w.up));
+  gate_up(w.gate, w.up, x, ffn_hidden_form(token, w.down), f.stream, Start::kEarly,
+          w.gate_function);
+  const Branch branch(f, w.ffn_post_norm);
+  const MatvecJob down{w.down, branch.to(), nullptr, branch.added_to()};
   matvec({&down, 1}, {token.ffn_hidden_quantized, token.ffn_hidden}, f.stream, Start::kEarly);
+  branch.finish(1);
 }
 
-void choose_experts(const ForwardContext& f, const DeviceLayer& w) {
+void choose_experts(const ForwardContext& f, const DeviceLayer& w, const float* x) {
   const DecodeBuffers& token = f.buffers.token;
   const Router router{w.router, f.hyper().normalised_experts, token.router_logits, token.arrivals};
-  route(router, f.buffers.vectors.normed, token.chosen, f.stream, Start::kEarly);
+  route(router, x, token.chosen, f.stream, Start::kEarly);
 }
 
 void run_experts_on_host(const ForwardContext& f, HostOffload& host, const DeviceLayer& w) {
   const ChosenExperts& chosen = f.buffers.token.chosen;
-  norm(f, w.ffn_norm, true);
-  choose_experts(f, w);
-  host.send({{f.buffers.vectors.normed, f.hidden()},
-             {chosen.weights, chosen.used},
-             {chosen.ids, chosen.used}});
-  host.receive({{f.hidden_row(0), f.hidden(), true}});
+  const float* const x = norm(f, w.ffn_norm, true).floats;
+  choose_experts(f, w, x);
+  host.send({{x, f.hidden()}, {chosen.weights, chosen.used}, {chosen.ids, chosen.used}});
+  const Branch branch(f, w.ffn_post_norm);
+  host.receive({{branch.to(), f.hidden(), branch.adds()}});
+  branch.finish(1);
 }
 
 // Runs consecutive host layers from `first` on; returns the first layer behind them.
@@ -181,20 +189,24 @@ void choose(const ForwardContext& f, SamplingMode choice) {
 
 void queue_experts(const ForwardContext& f, const DeviceLayer& w, int row) {
   const DecodeBuffers& token = f.buffers.token;
-  float* const hidden = f.hidden_row(row);
-  norm(f, w.ffn_norm, true, row);
-  choose_experts(f, w);
-  experts_gate_up(w.expert_gate, w.expert_up, token.chosen, normed(f),
-                  ffn_hidden_form(token, w.expert_down.first), f.stream, Start::kEarly);
+  const Inputs x = norm(f, w.ffn_norm, true, row);
+  choose_experts(f, w, x.floats);
+  experts_gate_up(w.expert_gate, w.expert_up, token.chosen, x,
+                  ffn_hidden_form(token, w.expert_down.first), f.stream, Start::kEarly,
+                  w.gate_function);
+  const Branch branch(f, w.ffn_post_norm, row);
   experts_down(w.expert_down, token.chosen, {token.ffn_hidden_quantized, token.ffn_hidden},
-               {hidden, hidden}, f.stream, Start::kEarly);
+               {branch.added_to(), branch.to()}, f.stream, Start::kEarly);
+  branch.finish(1);
 }
 
 void queue_head(const ForwardContext& f, int row) {
   const DeviceMatrix& w = f.model.gpu.head;
-  norm(f, f.model.gpu.final_norm, needs_floats(w), row);
-  const MatvecJob head{w, f.buffers.token.logits};
-  matvec({&head, 1}, normed(f), f.stream, Start::kEarly);
+  const Inputs x = norm(f, f.model.gpu.final_norm, needs_floats(w), row);
+  float* const logits = f.buffers.token.logits;
+  const MatvecJob head{w, logits};
+  matvec({&head, 1}, x, f.stream, Start::kEarly);
+  bound_logits(f.stream, logits, f.spec().vocabulary, logit_range(f));
 }
 
 void queue_token(State& s, int splits, SamplingMode choice, StageListener* stages) {
@@ -207,9 +219,8 @@ void queue_token(State& s, int splits, SamplingMode choice, StageListener* stage
   begin(ActivityKind::kEmbedding, -1);
   s.kv.begin_token(stages);
   if (streamed) streamed->queue_begin();
-  queue_rope_angles(f, 1);
-  if (!on_host.embedding())
-    gather_rows(f.model.gpu.embedding, f.buffers.vectors.ids, 1, f.hidden_row(0), f.stream);
+  queue_rope_angles(f, 1, {f.buffers.token.position});
+  if (!on_host.embedding()) embed(f, f.buffers.vectors.ids, 1);
   for (int layer = 0; layer < f.spec().layers;) {
     if (on_host.layer(layer)) {
       begin(ActivityKind::kHandoff, layer);

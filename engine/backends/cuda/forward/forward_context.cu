@@ -1,31 +1,81 @@
 #include "engine/backends/cuda/forward/forward_context.cuh"
 
 #include "engine/kernels/cuda/kv/rope_and_store.cuh"
+#include "engine/kernels/cuda/weights/dequantize.cuh"
 
 namespace rigcast::engine::cuda {
+namespace {
 
-void queue_rope_angles(const ForwardContext& f, int tokens) {
-  compute_rope_angles(f.stream, f.model.gpu.frequencies, f.hyper().rope_dims / 2, tokens,
-                      {f.buffers.token.position}, f.buffers.vectors.rope_cos_sin);
+// The angles of a rotary embedding, one of those that layers choose from.
+RopeAngle* angles_of(const ForwardContext& f, int table) {
+  const ActivationBuffers& v = f.buffers.vectors;
+  return v.rope_cos_sin + std::int64_t(table) * v.tokens * (f.hyper().rope_dims / 2);
+}
+
+// Queries or keys of all heads in vectors.projected: columns [first, first + width).
+struct AllHeads {
+  int first = 0, width = 0;
+  const float *bias = nullptr, *norm = nullptr;
+};
+void norm_all_heads(const ForwardContext& f, int stride, int tokens, const AllHeads& x) {
+  const Rows rows{f.buffers.vectors.projected + x.first, ValueType::kF32, stride};
+  rms_norm(f.stream, {tokens, x.width}, rows, {{}, x.bias}, {x.norm, f.hyper().norm_eps}, rows);
+}
+
+}  // namespace
+
+void embed(const ForwardContext& f, const std::int32_t* ids, int tokens) {
+  gather_rows(f.model.gpu.embedding, ids, tokens, f.hidden_row(0), f.stream);
+  if (f.hyper().embedding_scale != 1)
+    scale(f.stream, f.hidden_row(0), std::int64_t(tokens) * f.hidden(), f.hyper().embedding_scale);
+}
+
+void queue_rope_angles(const ForwardContext& f, int tokens, const StepRows& rows) {
+  const std::vector<DeviceRopeTable>& tables = f.model.gpu.rope;
+  for (std::size_t i = 0; i < tables.size(); ++i)
+    compute_rope_angles(f.stream, tables[i].frequencies, f.hyper().rope_dims / 2, tokens, rows,
+                        angles_of(f, int(i)), tables[i].magnitude);
+}
+
+void norm_wide_heads(const ForwardContext& f, int layer, int tokens) {
+  const DeviceLayer& w = f.layer(layer);
+  const int q = q_width(w.attention), stride = qkv_width(w.attention);
+  if (w.wide_q_norm) norm_all_heads(f, stride, tokens, {0, q, w.q_bias, w.q_norm});
+  if (w.wide_k_norm)
+    norm_all_heads(f, stride, tokens, {q, kv_width(w.attention), w.k_bias, w.k_norm});
 }
 
 NewTokenInputs new_token_inputs(const ForwardContext& f, int layer) {
   const DeviceLayer& w = f.layer(layer);
+  const Hyperparameters& hyper = f.hyper();
   const int q = q_width(w.attention), kv = kv_width(w.attention);
   const std::int64_t stride = qkv_width(w.attention);
   const float* const rows = f.buffers.vectors.projected;
   NewTokenInputs p;
-  p.q = {rows, stride, w.q_bias};
-  p.k = {rows + q, stride, w.k_bias};
+  // A norm over all heads was computed before, and the bias before the norm.
+  p.q = {rows, stride, w.wide_q_norm ? nullptr : w.q_bias};
+  p.k = {rows + q, stride, w.wide_k_norm ? nullptr : w.k_bias};
   p.v = {rows + q + kv, stride, w.v_bias};
   p.heads = w.attention.heads;
-  p.q_norm = w.q_norm;
-  p.k_norm = w.k_norm;
-  p.norm_eps = f.hyper().norm_eps;
-  p.pairs = f.hyper().rope_pairs;
-  p.rope_dims = f.hyper().rope_dims;
-  p.rope_cos_sin = f.buffers.vectors.rope_cos_sin;
+  p.q_norm = w.wide_q_norm ? nullptr : w.q_norm;
+  p.k_norm = w.wide_k_norm ? nullptr : w.k_norm;
+  p.norm_eps = hyper.norm_eps;
+  p.pairs = hyper.rope_pairs;
+  if (w.rule.rope >= 0) {
+    p.rope_dims = hyper.rope_dims;
+    p.rope_cos_sin = angles_of(f, w.rule.rope);
+  }
+  p.score_scale = w.rule.score_scale;
+  if (w.scales_by_position) p.temperature = {hyper.temperature, hyper.temperature_tokens};
   return p;
+}
+
+SoftCap soft_cap(const ForwardContext& f, int layer) {
+  return SoftCap::of(f.layer(layer).rule.softcap);
+}
+
+LogitRange logit_range(const ForwardContext& f) {
+  return {f.hyper().logit_scale, f.hyper().logit_softcap};
 }
 
 }  // namespace rigcast::engine::cuda

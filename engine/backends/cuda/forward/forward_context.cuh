@@ -6,6 +6,9 @@
 #include "engine/backends/cuda/weights/placed_model.cuh"
 #include "engine/cuda/cublas/matmul.cuh"
 #include "engine/cuda/cuda_stream.cuh"
+#include "engine/kernels/cuda/activations/elementwise.cuh"
+#include "engine/kernels/cuda/attention/soft_cap.cuh"
+#include "engine/kernels/cuda/kv/cache.cuh"
 #include "engine/kernels/cuda/kv/new_tokens.cuh"
 
 namespace rigcast::engine::cuda {
@@ -26,10 +29,24 @@ struct ForwardContext {
   }
 };
 
-/// Queues the rotary embedding's angles for `tokens` tokens from *token.position on.
-void queue_rope_angles(const ForwardContext& f, int tokens);
+/// Queues the hidden states of `tokens` tokens: their rows of the embedding, in the model's scale.
+/// `ids` are on the GPU.
+void embed(const ForwardContext& f, const std::int32_t* ids, int tokens);
+
+/// Queues the angles of the model's rotary embeddings for the `tokens` rows of a step.
+void queue_rope_angles(const ForwardContext& f, int tokens, const StepRows& rows);
+
+/// Queues the norms of vectors.projected that are over all heads of queries, or of keys, for its
+/// first `tokens` rows. Before new_token_inputs() are used, which leave these out.
+void norm_wide_heads(const ForwardContext& f, int layer, int tokens);
 
 /// Inputs for storing a layer's new tokens: vectors.projected holds contiguous rows [q | k | v].
 NewTokenInputs new_token_inputs(const ForwardContext& f, int layer);
+
+/// The bound of a layer's scores.
+SoftCap soft_cap(const ForwardContext& f, int layer);
+
+/// What the head's products become.
+LogitRange logit_range(const ForwardContext& f);
 
 }  // namespace rigcast::engine::cuda

@@ -32,8 +32,9 @@ void attend_singles(const ForwardContext& f, const SequenceRows& step, int kept,
     const int rows = std::min(step.partial_rows, step.singles - first);
     const StepRows at{step.at.position + first, step.at.sequence + first};
     const HalfRows out{f.buffers.batch.x, first, tiled};
-    attend_rows(f.stream, {f.buffers.vectors.queries + first * width, rows, a.heads, int(a.window)},
-                step.cache, kept, step.splits, at, step.partials, out);
+    const StepAttention attention{f.buffers.vectors.queries + first * width, rows, a.heads,
+                                  int(a.window), soft_cap(f, layer)};
+    attend_rows(f.stream, attention, step.cache, kept, step.splits, at, step.partials, out);
     if (step.splits.count > 1)
       merge_rows(f.stream, step.partials, rows, step.splits.count, a.heads, int(a.head_dim), out);
   }
@@ -43,7 +44,9 @@ void attend_chunk(const ForwardContext& f, const SequenceRows& step, const Promp
                   int kept, int layer) {
   const AttentionShape& a = f.layer(layer).attention;
   const std::int64_t first = std::int64_t(chunk.first_row) * q_width(a);
-  attend_causally(f.stream, {f.buffers.vectors.queries + first, chunk.rows, a.heads, int(a.window)},
+  attend_causally(f.stream,
+                  {f.buffers.vectors.queries + first, chunk.rows, a.heads, int(a.window), 0,
+                   soft_cap(f, layer)},
                   step.cache.of_sequence(chunk.sequence), kept, step.at.position + chunk.first_row,
                   f.buffers.batch.x + first);
 }
@@ -53,6 +56,7 @@ void attend_chunk(const ForwardContext& f, const SequenceRows& step, const Promp
 bool attend_on_gpu(const ForwardContext& f, KvState& kv, const SequenceRows& step, int layer) {
   const int kept = kv.cache().layer(layer);
   if (kv.await(kept)) launch_barrier_kernel(f.stream);
+  norm_wide_heads(f, layer, step.rows);
   rope_and_store(f.stream, new_token_inputs(f, layer), step.cache, kept, step.rows, step.at,
                  f.buffers.vectors.queries);
   const bool tiled = step.chunks.empty() && takes_tiled_attention(f, f.layer(layer), step.rows);
@@ -124,12 +128,11 @@ void queue_sequences(State& s, const SequenceRows& step, StageListener* stages) 
   begin(ActivityKind::kEmbedding, -1);
   s.streamed.begin({}, 0, step.rows);
   s.kv.begin_sequences(stages);
-  compute_rope_angles(f.stream, f.model.gpu.frequencies, f.hyper().rope_dims / 2, step.rows,
-                      step.at, f.buffers.vectors.rope_cos_sin);
+  queue_rope_angles(f, step.rows, step.at);
   if (on_host.embedding())
     s.host->embed(step.owners, step.ids_on_host, f.hidden_row(0));
   else
-    gather_rows(f.model.gpu.embedding, step.ids, step.rows, f.hidden_row(0), f.stream);
+    embed(f, step.ids, step.rows);
   for (int layer = 0; layer < f.spec().layers;) {
     if (on_host.any()) s.stop.throw_if_requested();  // steps of the GPU alone are short
     if (on_host.layer(layer)) {

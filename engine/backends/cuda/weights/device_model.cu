@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <future>
+#include <string_view>
 #include <unordered_map>
 
 #include "core/base/error.hpp"
@@ -24,11 +25,29 @@ constexpr std::uint64_t kPiece = 64 << 20;  // bytes of synthetic weights that a
 struct Item {
   std::string tensor;  // name, as in a file
   const std::byte* blocks = nullptr;
-  std::uint64_t first_byte = 0;  // offset of an expert in the tensor
+  std::uint64_t first_byte = 0;  // offset in the tensor
   DeviceMatrix* to = nullptr;
   std::size_t offset = 0;  // offset in the shared allocation
   bool on_host = false;
 };
+
+// The tensor of a layer's matrix, and where in it the matrix begins: some models have several
+// matrices in one tensor.
+struct InTensor {
+  std::string_view name;
+  std::uint64_t first_byte = 0;
+};
+InTensor in_tensor(const ModelSpec& spec, const Layer& layer, LayerWeight weight) {
+  using enum LayerWeight;
+  const auto q = std::uint64_t(layer.q.bytes()), k = std::uint64_t(layer.k.bytes());
+  if (spec.fused_qkv && weight == kQ) return {"attn_qkv.weight"};
+  if (spec.fused_qkv && weight == kK) return {"attn_qkv.weight", q};
+  if (spec.fused_qkv && weight == kV) return {"attn_qkv.weight", q + k};
+  if (spec.fused_gate_up && weight == kGate) return {"ffn_up.weight"};
+  if (spec.fused_gate_up && weight == kUp)
+    return {"ffn_up.weight", std::uint64_t(layer.gate.bytes())};
+  return {name_of(weight)};
+}
 
 std::int64_t row_bytes(const DeviceMatrix& m) {
   const QuantFormatInfo& f = info(m.format);
@@ -48,17 +67,19 @@ class Plan {
     vector(from.final_norm, to.final_norm);
     for (int i = 0; i < int(from.layers.size()); ++i) {
       const Layer& own = from.layers[std::size_t(i)];
-      to.layers[std::size_t(i)].attention = own.attention;
-      to.layers[std::size_t(i)].blocks = fuse(own.ops, pre_norm_blocks()).value();
+      describe(own, to.layers[std::size_t(i)]);
       if (!host.layer(i) || host.offloadable(i)) vectors(own, to.layers[std::size_t(i)]);
       if (!host.layer(i) && !host.streamed(i))
-        matrices(own, "blk." + std::to_string(i) + ".", host.experts(i), to.layers[std::size_t(i)]);
+        matrices(from.spec, i, own, host.experts(i), to.layers[std::size_t(i)]);
     }
   }
 
   // Allocates the GPU's memory, and copies the vectors.
-  void place(Vram& vram, const std::vector<double>& frequencies, DeviceModel& to) {
+  void place(Vram& vram, const std::vector<RopeTable>& rope, DeviceModel& to) {
     const std::size_t floats_bytes = aligned(floats_.size() * sizeof(float));
+    std::vector<double> frequencies;  // of all tables
+    for (const RopeTable& t : rope)
+      frequencies.insert(frequencies.end(), t.frequencies.begin(), t.frequencies.end());
     const std::size_t frequencies_bytes = frequencies.size() * sizeof(double);
     to.memory = vram.allocate(device_bytes_ + floats_bytes + frequencies_bytes, "weights");
     for (const Item& item : items_)
@@ -71,7 +92,11 @@ class Plan {
     std::byte* const last = to.memory.as<std::byte>() + device_bytes_ + floats_bytes;
     RIGCAST_CUDA_CALL(
         cudaMemcpy(last, frequencies.data(), frequencies_bytes, cudaMemcpyHostToDevice));
-    to.frequencies = reinterpret_cast<const double*>(last);
+    const auto* own = reinterpret_cast<const double*>(last);
+    for (const RopeTable& t : rope) {
+      to.rope.push_back({own, t.magnitude});
+      own += t.frequencies.size();
+    }
     // Copies may still be in progress when these calls return, and other streams do not wait for
     // them.
     RIGCAST_CUDA_CALL(cudaDeviceSynchronize());
@@ -102,6 +127,17 @@ class Plan {
   }
 
  private:
+  // What kernels need to know of the layer beside its weights.
+  static void describe(const Layer& from, DeviceLayer& to) {
+    to.attention = from.attention;
+    to.rule = from.rule;
+    to.blocks = fuse(from.ops, pre_norm_blocks()).value();
+    to.wide_q_norm = std::int64_t(from.q_norm.size()) > from.attention.head_dim;
+    to.wide_k_norm = std::int64_t(from.k_norm.size()) > from.attention.head_dim;
+    to.scales_by_position = uses(from.ops, OpKind::kScaleByPosition);
+    if (from.has_gelu()) to.gate_function = GateFunction::kGelu;
+  }
+
   void matrix(const Matrix& from, std::string name, DeviceMatrix& to, bool on_host = false,
               std::uint64_t first_byte = 0) {
     if (!from) return;
@@ -129,16 +165,21 @@ class Plan {
                         const float*& place) { vector(own, place); },
                     from, to);
   }
-  void matrices(const Layer& from, const std::string& block, bool experts_on_host,
+  void matrices(const ModelSpec& spec, int index, const Layer& from, bool experts_on_host,
                 DeviceLayer& to) {
-    const auto name = [&](LayerWeight weight) { return block + std::string(name_of(weight)); };
-    for_each_matrix([&](LayerWeight weight, const Matrix& own,
-                        DeviceMatrix& place) { matrix(own, name(weight), place); },
-                    from, to);
+    const std::string block = "blk." + std::to_string(index) + ".";
+    for_each_matrix(
+        [&](LayerWeight weight, const Matrix& own, DeviceMatrix& place) {
+          const InTensor at = in_tensor(spec, from, weight);
+          matrix(own, block + std::string(at.name), place, false, at.first_byte);
+        },
+        from, to);
     if (experts_on_host) return;
-    for_each_stack([&](LayerWeight weight, const MatrixStack& own,
-                       DeviceMatrixStack& place) { stack(own, name(weight), place); },
-                   from, to);
+    for_each_stack(
+        [&](LayerWeight weight, const MatrixStack& own, DeviceMatrixStack& place) {
+          stack(own, block + std::string(name_of(weight)), place);
+        },
+        from, to);
   }
 
   std::vector<Item> items_;
@@ -201,7 +242,7 @@ DeviceModel upload_model(Vram& vram, const Model& model, const HostPlacement& ho
                          const GgufFile* file, const UploadControl& how) {
   DeviceModel out;
   Plan plan(model, host, out);
-  plan.place(vram, rope_frequencies(model.hyper, model.rope_factors), out);
+  plan.place(vram, rope_tables(model.hyper, model.rope_factors), out);
   auto pinned = plan.pin_host(vram.device());
   Uploader uploader(vram, {.readers = how.readers});
   upload(uploader, plan.items(false), file, how.keep_going);
@@ -215,7 +256,7 @@ DeviceModel synthesize_model(Vram& vram, const Model& model, const HostPlacement
                              const KeepGoing& keep_going) {
   DeviceModel out;
   Plan plan(model, host, out);
-  plan.place(vram, rope_frequencies(model.hyper, model.rope_factors), out);
+  plan.place(vram, rope_tables(model.hyper, model.rope_factors), out);
   auto pinned = plan.pin_host(vram.device());
   std::unordered_map<std::string, const Tensor*> by_name;
   for (const Tensor& t : tensors.tensors) by_name[t.name] = &t;

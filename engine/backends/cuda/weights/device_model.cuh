@@ -11,6 +11,7 @@
 #include "engine/cuda/memory/pinned_pages.cuh"
 #include "engine/cuda/memory/vram.cuh"
 #include "engine/gguf/file.hpp"
+#include "engine/kernels/cuda/activations/gate_function.cuh"
 #include "engine/kernels/cuda/matvec/chosen_experts.cuh"
 #include "engine/model/fused_blocks.hpp"
 #include "engine/model/model.hpp"
@@ -21,7 +22,12 @@ namespace rigcast::engine::cuda {
 /// A layer's weights. Vectors are F32 on the GPU; nullptr: the model has none.
 struct DeviceLayer {
   AttentionShape attention;
+  AttentionRule rule;
   std::vector<FusedBlock> blocks;  // fused blocks that compute the layer, in order
+  // Norms of queries and keys are over all heads, instead of over each.
+  bool wide_q_norm = false, wide_k_norm = false;
+  bool scales_by_position = false;  // queries
+  GateFunction gate_function = GateFunction::kSilu;
   const float *attention_norm = nullptr, *ffn_norm = nullptr;
   const float *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr, *output_bias = nullptr;
   const float *q_norm = nullptr, *k_norm = nullptr;
@@ -32,6 +38,12 @@ struct DeviceLayer {
   DeviceMatrixStack expert_gate, expert_up, expert_down;
 };
 
+/// A RopeTable, on the GPU.
+struct DeviceRopeTable {
+  const double* frequencies = nullptr;  // [rope_dims / 2]: radians per position
+  float magnitude = 1;
+};
+
 struct DeviceModel {
   // Layers that the host keeps have nothing here, or only their vectors.
   std::vector<DeviceLayer> layers;
@@ -39,7 +51,7 @@ struct DeviceModel {
   DeviceMatrix embedding;
   DeviceMatrix head;
   const float* final_norm = nullptr;
-  const double* frequencies = nullptr;  // [rope_dims / 2]: radians per position
+  std::vector<DeviceRopeTable> rope;  // of which a layer has number AttentionRule::rope
 
   VramPiece memory;
   std::unique_ptr<PinnedPages> host_memory;

@@ -199,10 +199,13 @@ __global__ void __launch_bounds__(kMaxNormThreads)
     write(load_as<float, 4>(row, i), load_as<float, 4>(norm.weight, i), i);
 }
 
-__device__ __forceinline__ float silu(float x) { return x / (1 + __expf(-x)); }
+__device__ __forceinline__ float gate_of(float x, GateFunction function) {
+  return x / (1 + __expf(-gate_exponent(x, function)));
+}
 
 template <class In, int N>
-__global__ void silu_times_kernel(int packs, ConstRows gate, ConstRows up, Rows out) {
+__global__ void gate_times_kernel(int packs, ConstRows gate, ConstRows up, Rows out,
+                                  GateFunction function) {
   wait_for_inputs();
   allow_next_kernel();
   const int i = int(blockIdx.x * kThreads + threadIdx.x);
@@ -210,8 +213,45 @@ __global__ void silu_times_kernel(int packs, ConstRows gate, ConstRows up, Rows 
   const Pack<N> g = load_as<In, N>(row_of(gate, blockIdx.y), i);
   Pack<N> value = load_as<In, N>(row_of(up, blockIdx.y), i);
 #pragma unroll
-  for (int k = 0; k < N; ++k) value.v[k] *= silu(g.v[k]);
+  for (int k = 0; k < N; ++k) value.v[k] *= gate_of(g.v[k], function);
   store_as<__half, N>(row_of(out, blockIdx.y), i, value);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    scale_kernel(float* x, std::int64_t count, float factor) {
+  wait_for_inputs();
+  allow_next_kernel();
+  const std::int64_t i = std::int64_t(blockIdx.x) * kThreads + threadIdx.x;
+  if (i < count) x[i] *= factor;
+}
+
+// One block for each row.
+__global__ void __launch_bounds__(kMaxNormThreads) add_branch_kernel(int width, BranchSum sum) {
+  wait_for_inputs();
+  allow_next_kernel();
+  const std::int64_t row = std::int64_t(blockIdx.x) * width;
+  const float* const branch = sum.branch + row;
+  const int begin = int(threadIdx.x), step = int(blockDim.x);
+  float scale = 1;
+  if (sum.norm.weight) {
+    float squares = 0;
+    for (int i = begin; i < width; i += step) squares += branch[i] * branch[i];
+    scale = 1 / sqrtf(block_sum(squares) / float(width) + sum.norm.eps);
+  }
+  for (int i = begin; i < width; i += step) {
+    const float weight = sum.norm.weight ? sum.norm.weight[i] : 1;
+    sum.hidden[row + i] += sum.factor * (branch[i] * scale * weight);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    bound_logits_kernel(float* logits, std::int64_t count, LogitRange range) {
+  wait_for_inputs();
+  allow_next_kernel();
+  const std::int64_t i = std::int64_t(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= count) return;
+  const float logit = logits[i] * range.factor;
+  logits[i] = range.cap > 0 ? range.cap * tanhf(logit / range.cap) : logit;
 }
 
 __global__ void set_position_kernel(std::int32_t* position, std::int32_t value) {
@@ -243,6 +283,8 @@ dim3 grid_of(const Batch& batch, int packs) {
   RIGCAST_ASSERT(batch.tokens <= kMaxRows);
   return {(unsigned(packs) + kThreads - 1) / kThreads, unsigned(batch.tokens)};
 }
+
+dim3 blocks_of(std::int64_t count) { return {unsigned((count + kThreads - 1) / kThreads)}; }
 
 unsigned norm_threads(int packs) {
   const unsigned whole_warps = (unsigned(packs) + kWarp - 1) / kWarp * kWarp;
@@ -291,23 +333,40 @@ void rms_norm_tiled(const Stream& stream, const Batch& batch, const ConstRows& x
          rms_norm_tiled_kernel, packs, x, norm, tiled_tokens(batch.tokens), out);
 }
 
-void silu_times(const Stream& stream, const Batch& batch, const ConstRows& gate,
-                const ConstRows& up, const Rows& out) {
+void gate_times(const Stream& stream, const Batch& batch, const ConstRows& gate,
+                const ConstRows& up, const Rows& out, GateFunction function) {
   const bool half = gate.type == ValueType::kF16;
   RIGCAST_ASSERT(gate.type == up.type && (half || gate.type == ValueType::kF32));
   RIGCAST_ASSERT(out.type == ValueType::kF16);
   if (batch.tokens == 0 || batch.width == 0) return;
   const bool four = by_four(batch) && by_four(gate) && by_four(up) && by_four(out);
   const int packs = batch.width / (four ? 4 : 1);
-  auto* kernel = half ? (four ? silu_times_kernel<__half, 4> : silu_times_kernel<__half, 1>)
-                      : (four ? silu_times_kernel<float, 4> : silu_times_kernel<float, 1>);
+  auto* kernel = half ? (four ? gate_times_kernel<__half, 4> : gate_times_kernel<__half, 1>)
+                      : (four ? gate_times_kernel<float, 4> : gate_times_kernel<float, 1>);
   launch(stream, {grid_of(batch, packs), dim3(kThreads)}, Start::kEarly, kernel, packs, gate, up,
-         out);
+         out, function);
+}
+
+void scale(const Stream& stream, float* x, std::int64_t count, float factor) {
+  if (count == 0) return;
+  launch(stream, {blocks_of(count), dim3(kThreads)}, Start::kEarly, scale_kernel, x, count, factor);
+}
+
+void add_branch(const Stream& stream, const Batch& batch, const BranchSum& sum) {
+  if (batch.tokens == 0 || batch.width == 0) return;
+  launch(stream, {dim3(unsigned(batch.tokens)), dim3(norm_threads(batch.width))}, Start::kEarly,
+         add_branch_kernel, batch.width, sum);
+}
+
+void bound_logits(const Stream& stream, float* logits, std::int64_t count,
+                  const LogitRange& range) {
+  if (count == 0 || !range.changes()) return;
+  launch(stream, {blocks_of(count), dim3(kThreads)}, Start::kEarly, bound_logits_kernel, logits,
+         count, range);
 }
 
 void to_fp16(const Stream& stream, const float* from, std::int64_t count, __half* to) {
-  const unsigned blocks = unsigned((count + kThreads - 1) / kThreads);
-  launch(stream, {dim3(blocks), dim3(kThreads)}, Start::kEarly, halves_of, from, count, to);
+  launch(stream, {blocks_of(count), dim3(kThreads)}, Start::kEarly, halves_of, from, count, to);
 }
 
 void set_position(const Stream& stream, std::int32_t* position, std::int32_t value) {

@@ -10,6 +10,7 @@
 
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/cuda/value_type.cuh"
+#include "engine/kernels/cuda/activations/gate_function.cuh"
 #include "engine/kernels/cuda/activations/quantize_activations.cuh"
 
 namespace rigcast::engine::cuda {
@@ -40,9 +41,33 @@ void rms_norm(const Stream& stream, const Batch& batch, const Rows& x, const Add
 void rms_norm_tiled(const Stream& stream, const Batch& batch, const ConstRows& x, const Norm& norm,
                     __half* out);
 
-/// out = silu(gate) * up. gate and up: both F16 or both F32; out: F16.
-void silu_times(const Stream& stream, const Batch& batch, const ConstRows& gate,
-                const ConstRows& up, const Rows& out);
+/// out = function(gate) * up. gate and up: both F16 or both F32; out: F16.
+void gate_times(const Stream& stream, const Batch& batch, const ConstRows& gate,
+                const ConstRows& up, const Rows& out, GateFunction function = GateFunction::kSilu);
+
+/// x *= factor, for `count` values.
+void scale(const Stream& stream, float* x, std::int64_t count, float factor);
+
+/// What a branch of a layer, attention or FFN, adds to the hidden state.
+struct BranchSum {
+  float* hidden = nullptr;        // [tokens][width]
+  const float* branch = nullptr;  // [tokens][width]
+  Norm norm{};                    // of the branch; weight null: none
+  float factor = 1;               // behind the norm
+};
+/// hidden += factor * norm(branch)
+void add_branch(const Stream& stream, const Batch& batch, const BranchSum& sum);
+
+/// A head's logits: scaled, then bounded.
+struct LogitRange {
+  float factor = 1;
+  float cap = 0;  // 0: none
+
+  bool changes() const { return factor != 1 || cap > 0; }
+};
+/// logits = cap * tanh(factor * logits / cap), or factor * logits without a cap, for `count`
+/// values.
+void bound_logits(const Stream& stream, float* logits, std::int64_t count, const LogitRange& range);
 
 /// to[i] = the half nearest to from[i].
 void to_fp16(const Stream& stream, const float* from, std::int64_t count, __half* to);

@@ -19,6 +19,7 @@ struct Task {
   int group, dim, window, layer, first_token;
   bool inputs_ready;
   Start start;
+  SoftCap cap;
   int stage_bytes;  // bytes of a stage of a warp's ring buffer
 };
 
@@ -34,14 +35,15 @@ struct NewToken {
 // Computes them with all warps, each one head at a time. `rows`: queries of this block.
 template <int kDim>
 __device__ void make_new_rows(const Task& t, const Cache& cache, const LaneRopeAngles& rope_cos_sin,
-                              int rows, bool keys, NewToken<kDim>& to) {
+                              int rows, bool keys, int position, NewToken<kDim>& to) {
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   const int kv_head = int(blockIdx.y), first = kv_head * t.group + int(blockIdx.z) * kGroupRows;
   const NewHeads heads{t.inputs, rope_cos_sin, 0, t.dim, lane, to.own[warp]};
+  const float query_scale = t.query_scale * t.inputs.temperature.at(position);
   for (int i = warp; i < rows + (keys ? 2 : 0); i += int(blockDim.x) / 32) {
     if (i < rows) {
       heads.query(first + i);
-      put_fp16(heads.own, t.query_scale, t.dim, to.queries[i], lane);
+      put_fp16(heads.own, query_scale, t.dim, to.queries[i], lane);
     } else if (i == rows) {
       heads.key(kv_head);
       put_row(cache.k_type, heads.own, t.dim, to.key, lane);
@@ -98,13 +100,13 @@ __global__ void __launch_bounds__(32 * kWarps, kDim > 128 ? 1
   __syncthreads();
   wait_for_inputs();
   const bool sees_new = span.end * kTileRows >= span.to;
-  make_new_rows(t, cache, rope_cos_sin, rows, sees_new, fresh);
+  make_new_rows(t, cache, rope_cos_sin, rows, sees_new, span.newest(), fresh);
   __syncthreads();
   if (sees_new && blockIdx.z == 0) store_new_rows(fresh, cache, t.layer, span.newest());
   std::uint32_t q[kDim / 16][4];
   load_queries<kDim, kDirect>(fresh.queries, lane, q);
   SoftmaxAccumulator<kDim> mix;
-  attend_split(ring, span, span.first + warp, warps, {fresh.key, fresh.value}, q, mix);
+  attend_split(ring, span, span.first + warp, warps, {fresh.key, fresh.value}, q, t.cap, mix);
   __syncwarp();
   show<kDim, kDirect>(mix, lane, *reinterpret_cast<Shared<kDim>*>(own), m[warp]);
   __syncthreads();
@@ -147,7 +149,7 @@ int attention_splits(int tokens_upper_bound, int kv_heads, int multiprocessors, 
 void attend_partially(const Stream& stream, const DecodeAttention& attention, const Cache& cache,
                       int layer, int splits, const int* position, const Partials& partials) {
   const Task t{attention.inputs,
-               query_scale(cache.head_dim),
+               query_scale(attention.inputs, cache.head_dim),
                attention.inputs.heads / cache.kv_heads,
                cache.head_dim,
                attention.window,
@@ -155,6 +157,7 @@ void attend_partially(const Stream& stream, const DecodeAttention& attention, co
                attention.first_token,
                attention.inputs_ready,
                attention.start,
+               attention.cap,
                0};
   const auto run = t.dim <= 64    ? launch_width<64>
                    : t.dim <= 96  ? launch_width<96>

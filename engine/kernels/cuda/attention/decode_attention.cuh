@@ -4,6 +4,7 @@
 
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/attention/merge_partials.cuh"
+#include "engine/kernels/cuda/attention/soft_cap.cuh"
 #include "engine/kernels/cuda/kv/cache.cuh"
 #include "engine/kernels/cuda/kv/rope_and_store.cuh"
 
@@ -21,6 +22,7 @@ struct DecodeAttention {
   bool inputs_ready = false;
   int first_token = 0;  // earlier tokens are attended to elsewhere; a multiple of 16
   Start start = Start::kEarly;
+  SoftCap cap{};
 };
 
 /// The number of splits for contexts of up to this many tokens: enough to keep every multiprocessor

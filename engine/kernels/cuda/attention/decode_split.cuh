@@ -28,7 +28,7 @@ __device__ void start_split(const Ring<kDim, kDirect>& ring, const TokenSpan& sp
 template <int kDim, bool kDirect>
 __device__ void attend_split(const Ring<kDim, kDirect>& ring, const TokenSpan& span, int first,
                              int warps, const NewRows& newest,
-                             const std::uint32_t (&q)[kDim / 16][4],
+                             const std::uint32_t (&q)[kDim / 16][4], const SoftCap& cap,
                              SoftmaxAccumulator<kDim>& mix) {
   int stage = 0;
   for (int tile = first; tile < span.end; tile += warps) {
@@ -37,7 +37,7 @@ __device__ void attend_split(const Ring<kDim, kDirect>& ring, const TokenSpan& s
     commit_copies();
     wait_for_copies<kStages - 1>();
     __syncwarp();
-    attend_tile(ring, tile, stage, span, newest, q, mix);
+    attend_tile(ring, tile, stage, span, newest, q, cap, mix);
     __syncwarp();
     stage = (stage + 1) % kStages;
   }

@@ -2,6 +2,7 @@
 // Device code: attention of a few queries to tiles of 16 tokens, by one warp.
 
 #include "engine/kernels/cuda/attention/attention_tiles.cuh"
+#include "engine/kernels/cuda/attention/soft_cap.cuh"
 #include "engine/kernels/cuda/attention/split_tiles.cuh"
 
 namespace rigcast::engine::cuda {
@@ -305,12 +306,17 @@ __device__ __forceinline__ void mix_tile(const Ring<kDim, kDirect>& ring, int st
 template <int kDim, bool kDirect>
 __device__ void attend_tile(const Ring<kDim, kDirect>& ring, int tile, int stage,
                             const TokenSpan& span, const NewRows& newest,
-                            const std::uint32_t (&q)[kDim / 16][4], SoftmaxAccumulator<kDim>& mix) {
+                            const std::uint32_t (&q)[kDim / 16][4], const SoftCap& cap,
+                            SoftmaxAccumulator<kDim>& mix) {
   const int token = tile * kTileRows, lane = ring.lane;
   if (span.has_new_rows() && span.newest() < token + kTileRows)
     ring.copy_newest(stage, span.newest() - token, newest);
   float s[2][4] = {};
   score_tile(ring, stage, q, s);
+  if (cap) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) s[i / 4][i % 4] = cap(s[i / 4][i % 4]);
+  }
   if (token < span.from || token + kTileRows > span.to) {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {

@@ -19,6 +19,7 @@ struct Task {
   const __half* queries;
   __half* out;
   int heads, group, dim, window, layer, rows;
+  SoftCap cap;
 };
 
 // The shape of a block: kProducts products of 16 rows for each warp, kKeys keys at once.
@@ -227,6 +228,16 @@ __device__ __forceinline__ void score(std::uint32_t queries, std::uint32_t keys,
   }
 }
 
+template <class S>
+__device__ __forceinline__ void bound_scores(const SoftCap& cap, typename S::Scores& s) {
+#pragma unroll
+  for (int i = 0; i < S::kProducts; ++i)
+#pragma unroll
+    for (int n = 0; n < S::kKeys / 8; ++n)
+#pragma unroll
+      for (int k = 0; k < 4; ++k) s[i][n][k] = cap(s[i][n][k]);
+}
+
 // o += probabilities times values.
 template <class S>
 __device__ __forceinline__ void mix_values(std::uint32_t values, const typename S::Scores& s,
@@ -322,7 +333,8 @@ template <class S, bool kDirect>
 __device__ __forceinline__ void attend_tiles(const Tile<S, kDirect>& keys,
                                              const Tile<S, kDirect>& values,
                                              const VisibleTokens<S>& seen, std::uint32_t queries,
-                                             int lane, SoftmaxAccumulator<S>& mix) {
+                                             const SoftCap& cap, int lane,
+                                             SoftmaxAccumulator<S>& mix) {
   const std::uint32_t own_keys =
       shared_address(keys.place) +
       unsigned((lane / 16 * 8 + lane % 8) * S::kRowBytes + lane / 8 % 2 * 16);
@@ -338,6 +350,7 @@ __device__ __forceinline__ void attend_tiles(const Tile<S, kDirect>& keys,
     commit_copies();
     keys.finish(token);
     score<S>(queries, own_keys, s);
+    if (cap) bound_scores<S>(cap, s);
     wait_for_copies<0>();
     __syncthreads();
     if (tile + 1 < end) keys.start(token + S::kKeys);
@@ -381,7 +394,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   __half* own = reinterpret_cast<__half*>(shared) + warp * S::kProducts * 16 * S::kStride;
   const std::uint32_t own_queries =
       shared_address(own) + unsigned((lane % 16) * S::kRowBytes + lane / 16 * 16);
-  attend_tiles(keys, values, seen, own_queries, lane, mix);
+  attend_tiles(keys, values, seen, own_queries, t.cap, lane, mix);
   __syncwarp();
   write_rows(t, head, first_row + warp * S::kProducts * 16, mix, own, lane);
 }
@@ -435,8 +448,8 @@ void attend_causally(const Stream& stream, const PrefillAttention& attention, co
                      int layer, const int* position, __half* out) {
   if (attention.tokens < 1) return;
   const int group = attention.heads / cache.kv_heads;
-  const Task t{attention.queries, out,   attention.heads,         group, cache.head_dim,
-               attention.window,  layer, attention.tokens * group};
+  const Task t{attention.queries, out,   attention.heads,          group,        cache.head_dim,
+               attention.window,  layer, attention.tokens * group, attention.cap};
   const auto run = t.dim <= 64    ? launch_width<64>
                    : t.dim <= 96  ? launch_width<96>
                    : t.dim <= 128 ? launch_width<128>

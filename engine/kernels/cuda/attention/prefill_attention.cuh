@@ -4,6 +4,7 @@
 #include <cuda_fp16.h>
 
 #include "engine/cuda/launch.cuh"
+#include "engine/kernels/cuda/attention/soft_cap.cuh"
 #include "engine/kernels/cuda/kv/cache.cuh"
 
 namespace rigcast::engine::cuda {
@@ -16,6 +17,7 @@ struct PrefillAttention {
   /// Shared memory that a block may use; 0: as much as the GPU offers. A smaller value emulates a
   /// GPU that offers less: 65,536 on Turing.
   int shared_bytes = 0;
+  SoftCap cap{};
 };
 
 /// Writes out [tokens][heads * head_dim]. Token i is at *position + i, where `position` is in the

@@ -13,7 +13,8 @@ struct Task {
   int heads, group, dim, window, layer;
   int stage_bytes;  // bytes of a stage of a warp's ring buffer
   int wanted;       // splits of a row
-  HalfRows out;     // of rows that have one split
+  SoftCap cap;
+  HalfRows out;  // of rows that have one split
 };
 
 // The queries of a KV head's group, zeros past the last one.
@@ -75,7 +76,7 @@ __global__ void __launch_bounds__(32 * kSplitWarps, kDim > 128 ? 1
   std::uint32_t q[kDim / 16][4];
   load_queries<kDim, kDirect>(queries, lane, q);
   SoftmaxAccumulator<kDim> mix;
-  attend_split(ring, span, span.first + warp, warps, {}, q, mix);
+  attend_split(ring, span, span.first + warp, warps, {}, q, t.cap, mix);
   __syncwarp();
   show<kDim, kDirect>(mix, lane, *reinterpret_cast<Shared<kDim>*>(own), m[warp]);
   __syncthreads();
@@ -142,6 +143,7 @@ void attend_rows(const Stream& stream, const StepAttention& attention, const Cac
                layer,
                0,
                splits.wanted,
+               attention.cap,
                out};
   const auto run = t.dim <= 64    ? launch_width<64>
                    : t.dim <= 96  ? launch_width<96>

@@ -7,6 +7,7 @@
 
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/attention/merge_partials.cuh"
+#include "engine/kernels/cuda/attention/soft_cap.cuh"
 #include "engine/kernels/cuda/kv/cache.cuh"
 
 namespace rigcast::engine::cuda {
@@ -16,6 +17,7 @@ struct StepAttention {
   int rows = 0;
   int heads = 0;   // a multiple of the cache's KV heads
   int window = 0;  // number of last tokens that each row sees, itself included; 0: all
+  SoftCap cap{};
 };
 
 /// How contexts are split: into `wanted` parts each, if these have 128 to 2,048 tokens, so that the

@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(kSortThreads) sort_choices(const ExpertGroups 
 }
 
 __global__ void __launch_bounds__(256)
-    add_chosen(const ExpertGroups g, const float4* rows, int fours, float4* hidden) {
+    add_chosen(const ExpertGroups g, const float4* rows, int fours, float4* hidden, bool adds) {
   allow_next_kernel();
   wait_for_inputs();
   const int i = int(blockIdx.x * blockDim.x + threadIdx.x);
@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(256)
     sum.z = fmaf(weight, row.z, sum.z), sum.w = fmaf(weight, row.w, sum.w);
   }
   float4& to = hidden[token * fours + i];
-  to = {to.x + sum.x, to.y + sum.y, to.z + sum.z, to.w + sum.w};
+  to = adds ? float4{to.x + sum.x, to.y + sum.y, to.z + sum.z, to.w + sum.w} : sum;
 }
 
 void queue_logits(const Router& router, const float* x, const ExpertGroups& g,
@@ -206,14 +206,14 @@ void route_batch(const Router& router, const float* x, const ExpertGroups& g,
   launch(stream, {dim3(unsigned(g.experts)), dim3(kSortThreads)}, Start::kEarly, sort_choices, g);
 }
 
-void add_experts(const ExpertGroups& groups, const float* rows, int width, float* hidden,
+void add_experts(const ExpertGroups& groups, const float* rows, const ExpertSums& sums,
                  const Stream& stream) {
-  if (width % 4 != 0) throw std::invalid_argument("add_experts: width must be 4s");
+  if (sums.width % 4 != 0) throw std::invalid_argument("add_experts: width must be 4s");
   if (groups.tokens == 0) return;
-  const int fours = width / 4;
+  const int fours = sums.width / 4;
   launch(stream, {dim3(unsigned(fours + 255) / 256, unsigned(groups.tokens)), dim3(256)},
          Start::kEarly, add_chosen, groups, reinterpret_cast<const float4*>(rows), fours,
-         reinterpret_cast<float4*>(hidden));
+         reinterpret_cast<float4*>(sums.to), sums.adds);
 }
 
 }  // namespace rigcast::engine::cuda

@@ -39,9 +39,14 @@ int most_groups(int tokens, int used, int experts, int group_tokens);
 void route_batch(const Router& router, const float* x, const ExpertGroups& groups,
                  const Stream& stream);
 
-/// hidden[token][width] += sum over i of weight i * rows[token * used + i][width], i ascending.
-/// width: a multiple of 4.
-void add_experts(const ExpertGroups& groups, const float* rows, int width, float* hidden,
+/// Where the weighted sums of experts go: [token][width].
+struct ExpertSums {
+  float* to = nullptr;
+  int width = 0;     // a multiple of 4
+  bool adds = true;  // to what is there
+};
+/// to[token][width] (+)= sum over i of weight i * rows[token * used + i][width], i ascending.
+void add_experts(const ExpertGroups& groups, const float* rows, const ExpertSums& sums,
                  const Stream& stream);
 
 }  // namespace rigcast::engine::cuda

@@ -161,7 +161,7 @@ void small_batch_gemm(std::span<const SmallBatchJob> jobs, const Fp16Batch& x,
 
 void small_batch_gate_up(const DeviceMatrix& gate, const DeviceMatrix& up, const Fp16Batch& x,
                          float* gate_out, __half* out, const Stream& stream,
-                         const SmallBatchSplit& cut) {
+                         const SmallBatchSplit& cut, GateFunction function) {
   check_gate_up(gate, up);
   check(up, gate.columns);
   const SmallBatchJob first{gate, gate_out}, second{up};
@@ -172,13 +172,14 @@ void small_batch_gate_up(const DeviceMatrix& gate, const DeviceMatrix& up, const
   work.x = x.x;
   work.tokens = x.tokens;
   work.gate = gate_out;
+  work.function = function;
   work.ffn_hidden = out;
   launch_jobs({&second, 1}, work, cut, stream);
 }
 
 void grouped_gate_up(const DeviceMatrixStack& gate, const DeviceMatrixStack& up,
                      const ExpertGroups& groups, const __half* x, float* gate_out, __half* out,
-                     const Stream& stream) {
+                     const Stream& stream, GateFunction function) {
   check_gate_up(gate.first, up.first);
   SmallBatchWork work;
   work.x = x;
@@ -187,6 +188,7 @@ void grouped_gate_up(const DeviceMatrixStack& gate, const DeviceMatrixStack& up,
   work.parts[0].out = gate_out;
   launch_groups(gate, groups, work, stream);
   second.gate = gate_out;
+  second.function = function;
   second.ffn_hidden = out;
   launch_groups(up, groups, second, stream);
 }

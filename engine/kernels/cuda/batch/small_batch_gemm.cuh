@@ -11,6 +11,7 @@
 #include <span>
 
 #include "engine/cuda/cuda_stream.cuh"
+#include "engine/kernels/cuda/activations/gate_function.cuh"
 #include "engine/kernels/cuda/batch/experts_batch.cuh"
 #include "engine/kernels/cuda/batch/small_batch_formats.hpp"
 #include "engine/kernels/cuda/matvec/chosen_experts.cuh"
@@ -51,17 +52,18 @@ void small_batch_gemm(std::span<const SmallBatchJob> jobs, const Fp16Batch& x,
                       const SmallBatchRows& rows, const Stream& stream,
                       const SmallBatchSplit& cut = {});
 
-/// out[token][rows] = silu(gate x) * (up x), clamped to +-65504. `gate_out`: a work buffer of
+/// out[token][rows] = function(gate x) * (up x), clamped to +-65504. `gate_out`: a work buffer of
 /// [tokens][rows].
 void small_batch_gate_up(const DeviceMatrix& gate, const DeviceMatrix& up, const Fp16Batch& x,
                          float* gate_out, __half* out, const Stream& stream,
-                         const SmallBatchSplit& cut = {});
+                         const SmallBatchSplit& cut = {},
+                         GateFunction function = GateFunction::kSilu);
 
 /// As small_batch_gate_up(), for each expert's tokens of x[tokens]: row t * used + i of `out`
 /// belongs to token t and its i-th expert.
 void grouped_gate_up(const DeviceMatrixStack& gate, const DeviceMatrixStack& up,
                      const ExpertGroups& groups, const __half* x, float* gate_out, __half* out,
-                     const Stream& stream);
+                     const Stream& stream, GateFunction function = GateFunction::kSilu);
 
 /// out[tokens * used][rows] = the product of x[tokens * used] and the down matrix of each row's
 /// expert.

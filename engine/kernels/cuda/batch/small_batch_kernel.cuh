@@ -2,6 +2,7 @@
 // Device code: a thread block multiplies some rows of weights with up to 64 tokens.
 
 #include "engine/cuda/launch.cuh"
+#include "engine/kernels/cuda/activations/gate_function.cuh"
 #include "engine/kernels/cuda/batch/experts_batch.cuh"
 #include "engine/kernels/cuda/batch/input_tile.cuh"
 #include "engine/kernels/cuda/batch/weight_tile.cuh"
@@ -28,8 +29,9 @@ struct SmallBatchWork {
   int row_warps = 0;
   std::int64_t stride = 0;  // of output rows
   bool add = false;
-  // Gate and up: `gate` is the argument of silu; results go to `ffn_hidden` instead of `out`.
+  // Gate and up: `gate` is the argument of `function`; results go to `ffn_hidden` instead of `out`.
   const float* gate = nullptr;
+  GateFunction function = GateFunction::kSilu;
   __half* ffn_hidden = nullptr;
   // Experts: `groups` null: none. The row of x is choice / choices_of_row.
   const ExpertGroup* groups = nullptr;
@@ -186,7 +188,9 @@ __device__ __forceinline__ void share_sums(std::byte* shared, const SmallBatchWo
             sums[m][n][i];
 }
 
-__device__ __forceinline__ float silu_of(float x) { return x / (1 + expf(-x)); }
+__device__ __forceinline__ float gated(float x, GateFunction function) {
+  return x / (1 + expf(-gate_exponent(x, function)));
+}
 
 // Clamps to the range of F16, as the elementwise kernels do.
 __device__ __forceinline__ __half clamped_half(float x) {
@@ -194,12 +198,12 @@ __device__ __forceinline__ __half clamped_half(float x) {
   return __float2half_rn(x > kMax ? kMax : x < -kMax ? -kMax : x);
 }
 
-// Applies the bias, or silu and up, to a value, and writes it.
+// Applies the bias, or gate and up, to a value, and writes it.
 __device__ __forceinline__ void write_one(const SmallBatchWork& work, const SmallBatchPart& part,
                                           std::int64_t row, std::int64_t out_row, float value) {
   if (work.ffn_hidden) {
     const std::int64_t at = out_row * part.rows + row;
-    work.ffn_hidden[at] = clamped_half(value * silu_of(__ldcg(work.gate + at)));
+    work.ffn_hidden[at] = clamped_half(value * gated(__ldcg(work.gate + at), work.function));
     return;
   }
   if (part.bias) value += part.bias[row];

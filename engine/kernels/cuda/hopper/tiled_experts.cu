@@ -48,7 +48,7 @@ bool supports_tiled_experts(const DeviceMatrixStack& gate, const DeviceMatrixSta
 
 void tiled_experts_gate_up(const DeviceMatrixStack& gate, const DeviceMatrixStack& up,
                            const ExpertGroups& groups, const __half* x, __half* out,
-                           const Stream& stream) {
+                           const Stream& stream, GateFunction function) {
   if (!are_alike(gate.first, up.first))
     throw std::invalid_argument("tiled_experts: gate and up must be alike");
   if (groups.tokens == 0) return;
@@ -59,6 +59,7 @@ void tiled_experts_gate_up(const DeviceMatrixStack& gate, const DeviceMatrixStac
   work.part_count = 2;
   work.x = x;
   work.ffn_hidden = out;
+  work.function = function;
   launch_groups(gate.first, 2 * gate.first.rows, groups, work, stream);
 }
 

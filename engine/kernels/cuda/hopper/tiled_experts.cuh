@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "engine/cuda/cuda_stream.cuh"
+#include "engine/kernels/cuda/activations/gate_function.cuh"
 #include "engine/kernels/cuda/batch/experts_batch.cuh"
 #include "engine/kernels/cuda/hopper/tile_groups.cuh"
 #include "engine/kernels/cuda/matvec/chosen_experts.cuh"
@@ -19,10 +20,10 @@ namespace rigcast::engine::cuda {
 bool supports_tiled_experts(const DeviceMatrixStack& gate, const DeviceMatrixStack& up,
                             const DeviceMatrixStack& down);
 
-/// out = silu(gate x) * (up x), clamped, tiled for each group as x.
+/// out = function(gate x) * (up x), clamped, tiled for each group as x.
 void tiled_experts_gate_up(const DeviceMatrixStack& gate, const DeviceMatrixStack& up,
                            const ExpertGroups& groups, const __half* x, __half* out,
-                           const Stream& stream);
+                           const Stream& stream, GateFunction function = GateFunction::kSilu);
 
 /// out[choice][rows] = the product of the group's x and the down matrix of its expert.
 void tiled_experts_down(const DeviceMatrixStack& down, const ExpertGroups& groups, const __half* x,

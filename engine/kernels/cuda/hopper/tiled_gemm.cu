@@ -96,7 +96,7 @@ void tiled_gemm(std::span<const SmallBatchJob> jobs, const TiledBatch& x,
 }
 
 void tiled_gate_up(const DeviceMatrix& gate, const DeviceMatrix& up, const TiledBatch& x,
-                   __half* out, const Stream& stream) {
+                   __half* out, const Stream& stream, GateFunction function) {
   if (gate.rows != up.rows || gate.format != up.format || gate.rows % kTileColumns != 0)
     throw std::invalid_argument("tiled_gate_up: matrices that it does not take");
   if (x.tokens == 0) return;
@@ -107,6 +107,7 @@ void tiled_gate_up(const DeviceMatrix& gate, const DeviceMatrix& up, const Tiled
   work.parts[1] = {view_of(up), up.rows};
   work.part_count = 2;
   work.ffn_hidden = out;
+  work.function = function;
   launch_tiled({gate.format, gate.format}, x.tokens, work, tiles_of(2 * gate.rows), 1,
                Start::kEarly, stream);
 }

@@ -49,9 +49,9 @@ struct TiledBatch {
 void tiled_gemm(std::span<const SmallBatchJob> jobs, const TiledBatch& x,
                 const SmallBatchRows& rows, const Stream& stream, Start start = Start::kEarly);
 
-/// out = silu(gate x) * (up x), clamped to +-65504, tiled as x. Gate and up: alike, of one format,
-/// rows a multiple of 256.
+/// out = function(gate x) * (up x), clamped to +-65504, tiled as x. Gate and up: alike, of one
+/// format, rows a multiple of 256.
 void tiled_gate_up(const DeviceMatrix& gate, const DeviceMatrix& up, const TiledBatch& x,
-                   __half* out, const Stream& stream);
+                   __half* out, const Stream& stream, GateFunction function = GateFunction::kSilu);
 
 }  // namespace rigcast::engine::cuda

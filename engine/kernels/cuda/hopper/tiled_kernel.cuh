@@ -162,7 +162,9 @@ __device__ __forceinline__ void add_blocks(const typename LaneWeights<F>::Source
   }
 }
 
-__device__ __forceinline__ float silu_of_gate(float x) { return x / (1 + expf(-x)); }
+__device__ __forceinline__ float gate_of(float x, GateFunction function) {
+  return x / (1 + expf(-gate_exponent(x, function)));
+}
 
 // Clamps to the range of F16, as the elementwise kernels do.
 __device__ __forceinline__ __half half_in_range(float x) {
@@ -284,7 +286,7 @@ __device__ __forceinline__ void write_hidden(const TiledWork& work, const BlockT
   for (int i = 0; i < kTokens / 2; ++i)
     if (i % 4 < 2 && token_of_sum(i) < task.tokens)
       to[tiled_index(row, token_of_sum(i), kTokens)] =
-          half_in_range(silu_of_gate(sums[i]) * sums[i + 2]);
+          half_in_range(gate_of(sums[i], work.function) * sums[i + 2]);
 }
 
 // The columns of this block: blocks of 256, as evenly as possible.

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/kernels/cuda/activations/gate_function.cuh"
 #include "engine/kernels/cuda/activations/tile_order.hpp"
 #include "engine/kernels/cuda/batch/experts_batch.cuh"
 #include "engine/kernels/cuda/matvec/matvec.cuh"
@@ -29,7 +30,7 @@ struct TiledPart {
 };
 
 /// out[row of the output][row] (+)= part x + bias, for the rows of all parts; or, where
-/// `ffn_hidden` is given, silu(part 0 x) * (part 1 x), tiled as x.
+/// `ffn_hidden` is given, function(part 0 x) * (part 1 x), tiled as x.
 struct TiledWork {
   TiledPart parts[kMaxJobs];
   int part_count = 0;
@@ -40,6 +41,7 @@ struct TiledWork {
   std::int64_t stride = 0;  // of output rows
   bool add = false;
   __half* ffn_hidden = nullptr;
+  GateFunction function = GateFunction::kSilu;
   // Experts: each group has activations of its own, and its rows of the output are its choices.
   const ExpertGroup* groups = nullptr;
   const int* group_count = nullptr;

@@ -21,6 +21,18 @@ struct RopeAngle {
   float cos = 1, sin = 0;
 };
 
+/// A factor on queries that grows with the position p: 1 + growth * ln(1 + floor(p / length)).
+struct QueryTemperature {
+  float growth = 0;  // 0: the factor is 1
+  float length = 1;  // in tokens
+
+#ifdef __CUDACC__
+  __device__ __forceinline__ float at(int position) const {
+    return growth == 0 ? 1 : 1 + growth * logf(1 + floorf(float(position) / length));
+  }
+#endif
+};
+
 struct NewTokenInputs {
   ProjectedRows q, k, v;
   int heads = 0;                  // number of query heads; the cache has the number of KV heads and
@@ -34,6 +46,8 @@ struct NewTokenInputs {
   /// before the previous kernel has ended; so a kernel that was launched kAfter must lie between
   /// the one that writes them and this one.
   const RopeAngle* rope_cos_sin = nullptr;
+  float score_scale = 0;  // of query . key; 0: 1 / sqrt(head_dim)
+  QueryTemperature temperature{};
 };
 
 }  // namespace rigcast::engine::cuda

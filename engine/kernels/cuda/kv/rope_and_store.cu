@@ -35,7 +35,8 @@ __device__ void rope_and_store_head(const NewHeads& heads, const Cache& cache, i
   if (head < heads.p.heads) {
     heads.query(head);
     const std::int64_t row = std::int64_t(heads.token) * heads.p.heads + head;
-    return put_fp16(heads.own, s.query_scale, s.dim, queries + row * s.dim, heads.lane);
+    const float scale = s.query_scale * heads.p.temperature.at(position);
+    return put_fp16(heads.own, scale, s.dim, queries + row * s.dim, heads.lane);
   }
   std::byte* block = cache.blocks[position / cache.block_tokens];
   const std::int64_t row = position % cache.block_tokens;
@@ -52,11 +53,12 @@ __device__ void rope_and_store_head(const NewHeads& heads, const Cache& cache, i
 }
 
 __global__ void compute_angles_kernel(const double* frequencies, int pairs, const StepRows rows,
-                                      RopeAngle* rope_cos_sin) {
+                                      float magnitude, RopeAngle* rope_cos_sin) {
   const int token = int(blockIdx.x);
-  for (int i = int(threadIdx.x); i < pairs; i += int(blockDim.x))
-    rope_cos_sin[std::int64_t(token) * pairs + i] =
-        rope_angle(rows.position_of(token), frequencies[i]);
+  for (int i = int(threadIdx.x); i < pairs; i += int(blockDim.x)) {
+    const RopeAngle angle = rope_angle(rows.position_of(token), frequencies[i]);
+    rope_cos_sin[std::int64_t(token) * pairs + i] = {angle.cos * magnitude, angle.sin * magnitude};
+  }
 }
 
 // One warp for some heads of one token.
@@ -87,17 +89,23 @@ __global__ void __launch_bounds__(32 * kWarps)
 
 float query_scale(int head_dim) { return float(1.4426950408889634 / std::sqrt(double(head_dim))); }
 
+float query_scale(const NewTokenInputs& inputs, int head_dim) {
+  if (inputs.score_scale == 0) return query_scale(head_dim);
+  return float(1.4426950408889634 * double(inputs.score_scale));
+}
+
 void compute_rope_angles(const Stream& stream, const double* frequencies, int pairs, int tokens,
-                         const StepRows& rows, RopeAngle* rope_cos_sin) {
+                         const StepRows& rows, RopeAngle* rope_cos_sin, float magnitude) {
   if (tokens < 1 || pairs < 1) return;
   launch(stream, {dim3(unsigned(tokens)), dim3(unsigned(std::min(pairs, 128)))}, Start::kAfter,
-         compute_angles_kernel, frequencies, pairs, rows, rope_cos_sin);
+         compute_angles_kernel, frequencies, pairs, rows, magnitude, rope_cos_sin);
 }
 
 void rope_and_store(const Stream& stream, const NewTokenInputs& inputs, const Cache& cache,
                     int layer, int tokens, const StepRows& rows, __half* queries) {
   if (tokens < 1) return;
-  const Sizes sizes{cache.head_dim, tokens, tokens < 32 ? 1 : 8, query_scale(cache.head_dim)};
+  const Sizes sizes{cache.head_dim, tokens, tokens < 32 ? 1 : 8,
+                    query_scale(inputs, cache.head_dim)};
   const int heads = inputs.heads + 2 * cache.kv_heads, of_block = kWarps * sizes.heads_at_once;
   const dim3 grid(unsigned((heads + of_block - 1) / of_block), unsigned(std::min(tokens, 65535)));
   launch(stream, {grid, dim3(32 * kWarps)}, Start::kEarly, rope_and_store_heads, inputs, cache,

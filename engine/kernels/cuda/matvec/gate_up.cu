@@ -31,6 +31,7 @@ struct GateUp {
   Inputs x;
   Outputs out;
   const int* ids;  // null: no experts
+  GateFunction function;
 };
 
 __device__ SoaView of_expert(SoaView v, std::size_t at) {
@@ -50,7 +51,9 @@ __device__ Weights weights_of(const GateUp& g) {
   return {of_expert(g.gate.view, id * g.gate.stride), of_expert(g.up.view, id * g.up.stride)};
 }
 
-__device__ float silu(float x) { return x / (1 + expf(-x)); }
+__device__ float gate_of(float x, GateFunction function) {
+  return x / (1 + expf(-gate_exponent(x, function)));
+}
 
 // Called by the first warp: the block's 32 values share a scale.
 __device__ void quantize_block(float value, const QuantizedActivations& out, std::int64_t rows) {
@@ -81,7 +84,8 @@ struct Products {
 __device__ void write_out(const GateUp& g, const Products& products) {
   __shared__ float values[kRowsOfBlock];
   const int lane = threadIdx.x % 32;
-  if (lane % 8 == 0) values[in_block() + lane / 8] = silu(products.gate) * products.up;
+  if (lane % 8 == 0)
+    values[in_block() + lane / 8] = gate_of(products.gate, g.function) * products.up;
   __syncthreads();
   if (threadIdx.x >= 32) return;
   const std::int64_t row = std::int64_t(blockIdx.x) * kRowsOfBlock + lane;
@@ -159,7 +163,7 @@ void launch_gate_up(const GateUp& g, int used, const Stream& stream, Start start
 }
 
 GateUp checked(const DeviceMatrixStack& gate, const DeviceMatrixStack& up, const Inputs& x,
-               const Outputs& out) {
+               const Outputs& out, GateFunction function) {
   const DeviceMatrix &a = gate.first, &b = up.first;
   if (a.rows != b.rows || a.columns != b.columns || a.columns % 32 != 0)
     throw std::invalid_argument("gate_up: matrices must be alike, of a multiple of 32 columns");
@@ -171,20 +175,21 @@ GateUp checked(const DeviceMatrixStack& gate, const DeviceMatrixStack& up, const
           int(a.columns),
           x,
           out,
-          nullptr};
+          nullptr,
+          function};
 }
 
 }  // namespace
 
 void gate_up(const DeviceMatrix& gate, const DeviceMatrix& up, const Inputs& x, const Outputs& out,
-             const Stream& stream, Start start) {
-  launch_gate_up(checked({gate, 0}, {up, 0}, x, out), 1, stream, start);
+             const Stream& stream, Start start, GateFunction function) {
+  launch_gate_up(checked({gate, 0}, {up, 0}, x, out, function), 1, stream, start);
 }
 
 void experts_gate_up(const DeviceMatrixStack& gate, const DeviceMatrixStack& up,
                      const ChosenExperts& experts, const Inputs& x, const Outputs& out,
-                     const Stream& stream, Start start) {
-  GateUp g = checked(gate, up, x, out);
+                     const Stream& stream, Start start, GateFunction function) {
+  GateUp g = checked(gate, up, x, out, function);
   g.ids = experts.ids;
   launch_gate_up(g, experts.used, stream, start);
 }

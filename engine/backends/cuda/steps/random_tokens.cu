@@ -1,4 +1,4 @@
-#include "engine/backends/cuda/forward/random_tokens.cuh"
+#include "engine/backends/cuda/steps/random_tokens.cuh"
 
 #include "engine/kernels/cuda/activations/random_rows.cuh"
 #include "engine/kernels/cuda/kv/rope_and_store.cuh"
@@ -8,7 +8,7 @@ namespace rigcast::engine::cuda {
 void queue_random_tokens(const ForwardContext& f, const DeviceCache& cache, TokenCount cached,
                          int tokens) {
   const ActivationBuffers& v = f.buffers.vectors;
-  queue_rope_angles(f, tokens);
+  queue_rope_angles(f, tokens, {f.buffers.token.position});
   for (int layer = 0; layer < f.spec().layers; ++layer) {
     if (cache.layer(layer) < 0) continue;
     const std::int64_t width = qkv_width(f.layer(layer).attention);

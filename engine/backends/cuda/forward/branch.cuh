@@ -1,0 +1,36 @@
+#pragma once
+// Where a layer's attention and FFN put what they add to the hidden state.
+
+#include "engine/backends/cuda/forward/forward_context.cuh"
+
+namespace rigcast::engine::cuda {
+
+/// Products add to the hidden state itself, unless what they add is normed or scaled first: then
+/// they write it beside it, where the input's norm was, and finish() adds it.
+class Branch {
+ public:
+  /// The branch of rows from `first` on. `post_norm`: the weight of its own norm; nullptr: none.
+  Branch(const ForwardContext& f, const float* post_norm, int first = 0)
+      : f_(f),
+        post_norm_(post_norm),
+        hidden_(f.hidden_row(first)),
+        adds_(!post_norm && f.hyper().residual_scale == 1) {}
+
+  /// Rows of the hidden state's width, the first row's first.
+  float* to() const { return adds_ ? hidden_ : f_.buffers.vectors.normed; }
+  /// True: results are added to what is there. False: they replace it.
+  bool adds() const { return adds_; }
+  /// What a row's product is added to; nullptr: nothing.
+  const float* added_to() const { return adds_ ? hidden_ : nullptr; }
+
+  /// Queues what is left to do for `tokens` rows.
+  void finish(int tokens) const;
+
+ private:
+  const ForwardContext& f_;
+  const float* post_norm_;
+  float* hidden_;
+  bool adds_;
+};
+
+}  // namespace rigcast::engine::cuda
