@@ -6,7 +6,6 @@
 
 #include "engine/model/fused_blocks.hpp"
 #include "engine/model/layer_weights.hpp"
-#include "engine/placement/check_traits.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -37,9 +36,9 @@ std::optional<Error> check_router(const std::string& name, const Matrix& router,
 
 // Blocks come in the order in which HostPlacement::calls() has the host answer for them.
 std::optional<Error> refuse_operations(const Model& model) {
-  if (auto error = check_layers(model, pre_norm_blocks(), "a GPU")) return error;
+  if (auto error = check_layers(model, decoder_blocks(), "a GPU")) return error;
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
-    const auto blocks = fuse(model.layers[i].ops, pre_norm_blocks()).value();
+    const auto blocks = fuse(model.layers[i].ops, decoder_blocks()).value();
     if (blocks.size() != 2 || blocks[0] != FusedBlock::kAttention ||
         blocks[1] == FusedBlock::kAttention)
       return refused(fmt::format("{}, layer {},", model.spec.name, i),
@@ -80,7 +79,6 @@ std::optional<Error> check_layer_placement(const Model& model, int index) {
 }  // namespace
 
 std::optional<Error> check_shapes_on_gpu(const Model& model) {
-  if (auto error = check_traits_on_gpu(model)) return error;
   if (auto error = refuse_operations(model)) return error;
   if (auto error = refuse_heads(model)) return error;
   for (int i = 0; i < int(model.layers.size()); ++i)

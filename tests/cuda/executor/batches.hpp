@@ -93,10 +93,9 @@ inline void check_logits(const TinyTraits& t, const std::vector<float>& got,
 }
 
 /// Checks sequences that decode together, and one alone, against the scalar reference, for each of
-/// `ways`.
-inline void check_batch_against_reference(const TinyTraits& traits,
+/// `ways`. `tiny`: a model of these traits.
+inline void check_batch_against_reference(const TinyTraits& traits, const TinyModel& tiny,
                                           const std::vector<ExecutorOptions>& ways) {
-  const TinyModel tiny = model_of(traits);
   const auto sequences = sequences_of(5, 60, traits.vocabulary);
   const std::size_t checked[] = {0, 3};  // the reference takes most of the time
   std::vector<std::vector<std::vector<float>>> want;
@@ -113,6 +112,11 @@ inline void check_batch_against_reference(const TinyTraits& traits,
     check_logits(traits, logits[3], want[1]);
     check_logits(traits, decoded_together(*executor, {sequences[0]}, 20)[0], want[0]);
   }
+}
+
+inline void check_batch_against_reference(const TinyTraits& traits,
+                                          const std::vector<ExecutorOptions>& ways) {
+  check_batch_against_reference(traits, model_of(traits), ways);
 }
 
 inline std::vector<float> copy(std::span<const float> values) {

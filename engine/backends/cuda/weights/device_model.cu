@@ -131,7 +131,7 @@ class Plan {
   static void describe(const Layer& from, DeviceLayer& to) {
     to.attention = from.attention;
     to.rule = from.rule;
-    to.blocks = fuse(from.ops, pre_norm_blocks()).value();
+    to.blocks = fuse(from.ops, decoder_blocks()).value();
     to.wide_q_norm = std::int64_t(from.q_norm.size()) > from.attention.head_dim;
     to.wide_k_norm = std::int64_t(from.k_norm.size()) > from.attention.head_dim;
     to.scales_by_position = uses(from.ops, OpKind::kScaleByPosition);
