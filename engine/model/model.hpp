@@ -82,7 +82,8 @@ struct Model {
 };
 
 /// Chooses between a model's two vectors of RoPE factors, if it has two, for sequences of at most
-/// `tokens`; 0: as long as the model's context.
+/// `tokens`; 0: as long as the model's context. Whoever makes an executor calls it: a loaded model
+/// has the short ones in rope_factors.
 void choose_rope_factors(Model& model, TokenCount tokens);
 
 }  // namespace rigcast::engine

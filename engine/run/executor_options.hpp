@@ -21,12 +21,13 @@ enum class MappedPages {
   kInOrder,  // the same, and leave in the order in which they came
 };
 
-/// The CPU's executor uses kv_types, kv_block, kv_memory, pages, ubatch, ram_limit, threads and
-/// stop.
+/// The CPU's executor uses kv_types, kv_block, kv_memory, pages, ubatch, context, ram_limit, threads
+/// and stop.
 struct ExecutorOptions {
   KvTypes kv_types{};  // F16, Q8_0, Q4_0
   TokenCount kv_block = 128;
   TokenCount ubatch = 512;
+  TokenCount context = 0;  // the most tokens of a sequence; 0: as many as the model's context has
   std::optional<Bytes> vram_limit{};  // emulates a smaller card; absent: all that is free
   std::optional<Bytes> ram_limit{};   // of weights, caches and buffers of the host; absent: none
   int upload_threads = 4;

@@ -63,11 +63,13 @@ void latent(Keys& keys) {
   keys.model.moe->router_bias ? sigmoid(keys) : softmax(keys);
 }
 
-// RoPE of positions in time, height, width and one more, each with its share of a head's pairs.
+// RoPE of positions in time, height, width and one more, each with its share of a head's pairs. They
+// are as equal as can be: Qwen3-VL gives every third pair to each of the first three.
 void sections(Keys& keys) {
-  const auto eighth = std::int32_t(keys.model.head_dim / 16);
+  const auto pairs = std::int32_t(keys.model.head_dim / 2);
+  const std::int32_t height = (pairs + 1) / 3, width = pairs / 3;
   keys.set("rope.dimension_sections",
-           std::vector<std::int32_t>{2 * eighth, 3 * eighth, 3 * eighth, 0});
+           std::vector<std::int32_t>{pairs - height - width, height, width, 0});
 }
 
 void logit_scale(Keys& keys) { keys.set("logit_scale", 1.0f); }
@@ -136,7 +138,7 @@ constexpr FileArchitecture kArchitectures[] = {
     {"glm4"},
     {"glm4moe", sigmoid},
     {"gpt-oss"},
-    {"granite", granite},
+    {"granite"},
     {"granitehybrid", granite_hybrid},
     {"hunyuan-moe"},
     {"lfm2", convolution},
@@ -213,6 +215,22 @@ void set_attention(Keys& keys) {
   if (m.window) keys.count("attention.sliding_window", m.window->tokens);
 }
 
+// What executed architectures read, as default_hyperparameters() has it: numbers of their own, where
+// they are not what files without the key mean, and longrope.
+void set_scalars(Keys& keys) {
+  const Architecture* const architecture = find_architecture(keys.model.architecture);
+  if (!architecture) return;
+  const Hyperparameters h = default_hyperparameters(keys.model);
+  for (const ScalarKey& scalar : architecture->scalars) {
+    const float value = h.*scalar.to;
+    if (double(value) == scalar.absent.value_or(0)) continue;
+    keys.set(scalar.key, scalar.reciprocal ? 1 / value : value);
+  }
+  if (keys.model.rope_factors == 0) return;
+  keys.count("rope.scaling.original_context_length", std::int64_t(h.rope_context));
+  keys.set("rope.scaling.attn_factor", h.rope_magnitude);
+}
+
 void set_experts(Keys& keys) {
   const ModelSpec& m = keys.model;
   if (!m.moe) return;
@@ -277,6 +295,7 @@ void set_file_metadata(GgufHeader& header, const ModelSpec& model) {
   set_sizes(keys);
   set_attention(keys);
   set_experts(keys);
+  set_scalars(keys);
   if (const auto more = find(model.architecture)->more) more(keys);
 }
 

@@ -348,7 +348,7 @@ TEST_CASE("What cannot be run is said before any work", "[cli][run]") {
     CHECK(o.error.find(said) != std::string::npos);
   };
   refused({"--model", kModel}, 2, "no weights");
-  refused({"--model", "gemma-3-1b", "--synthetic"}, 2, "not executed");
+  refused({"--model", "gemma-3n-e2b", "--synthetic"}, 2, "not executed");
   refused({"--model", kModel, "--synthetic", "--device", "tpu"}, 2, "--device");
   refused({"--model", kModel, "--synthetic", "--prompt", "Hi"}, 2, "vocabulary");
   refused({"--model", kModel, "--synthetic", "--kv", "paged"}, 2, "paged");

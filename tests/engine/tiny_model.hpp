@@ -2,6 +2,8 @@
 // Whole models of a few megabytes, made of synthetic weights and bound by hand: what kernels,
 // loaders and writers are tested on.
 
+#include <algorithm>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,7 +24,7 @@
 namespace rigcast::engine::fixtures {
 
 struct TinyTraits {
-  std::string architecture = "llama";   // also "qwen2", "qwen3", "qwen3moe"
+  std::string architecture = "llama";   // any that is executed
   std::string mix = "F32";              // as QuantMix::from_name reads it
   std::optional<QuantFormat> format{};  // of all matrices but the router, in place of the mix
   std::int64_t hidden = 256;
@@ -32,10 +34,11 @@ struct TinyTraits {
   std::int64_t ffn = 512;  // of a dense layer, or of one expert
   int layers = 8;
   std::int64_t vocabulary = 500;
+  std::int64_t context = 512;
   bool tied = false;
-  bool qkv_bias = false;  // always of qwen2
+  bool qkv_bias = false;  // always of those that have them, such as qwen2; likewise below
   bool output_bias = false;
-  bool qk_norm = false;  // always of qwen3 and qwen3moe
+  bool qk_norm = false;
   int experts = 0;       // 0: dense
   int experts_used = 2;
   std::int64_t window = 0;         // tokens; 0: all layers see all tokens
@@ -43,6 +46,7 @@ struct TinyTraits {
   std::int64_t full_head_dim = 0;  // in those layers; 0: head_dim
   int full_kv_heads = 0;           // likewise; 0: kv_heads
   bool rope_freqs = false;
+  std::int64_t rope_factors = 0;  // pairs that longrope turns
   std::uint64_t seed = 1;
 };
 
@@ -76,6 +80,25 @@ struct TinyModel {
   }
 };
 
+namespace tiny_detail {
+
+inline bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+/// What all models of an architecture have.
+inline void give_own_traits(ModelSpec& m) {
+  const std::string_view a = m.architecture;
+  m.qkv_bias |= is_one_of(a, {"qwen2", "qwen2vl", "seed_oss", "glm4"});
+  m.qk_norm_wide = is_one_of(a, {"olmo2", "olmoe"});
+  m.qk_norm |= m.qk_norm_wide || a.starts_with("qwen3") || is_one_of(a, {"exaone4", "gemma3"});
+  m.fused_qkv = a == "phi3";
+  m.fused_gate_up = is_one_of(a, {"phi3", "glm4"});
+  if (is_one_of(a, {"gemma2", "gemma3", "glm4"})) m.norms_per_layer = 4;
+}
+
+}  // namespace tiny_detail
+
 inline ModelSpec tiny_spec(const TinyTraits& t) {
   ModelSpec m;
   m.id = m.name = "tiny";
@@ -88,12 +111,14 @@ inline ModelSpec tiny_spec(const TinyTraits& t) {
   m.head_dim = t.head_dim;
   m.ffn = t.experts > 0 ? 0 : t.ffn;
   m.vocabulary = t.vocabulary;
-  m.context = 512;
+  m.context = t.context;
   m.tied_embeddings = t.tied;
-  m.qkv_bias = t.qkv_bias || t.architecture == "qwen2";
+  m.qkv_bias = t.qkv_bias;
   m.output_bias = t.output_bias;
-  m.qk_norm = t.qk_norm || t.architecture.starts_with("qwen3");
+  m.qk_norm = t.qk_norm;
+  tiny_detail::give_own_traits(m);
   m.rope_freqs = t.rope_freqs;
+  m.rope_factors = t.rope_factors;
   if (t.window > 0)
     m.window = SlidingWindow{.tokens = t.window,
                              .full_every = t.window_full_every,
@@ -107,7 +132,12 @@ inline ModelSpec tiny_spec(const TinyTraits& t) {
   return m;
 }
 
+inline bool is_bound_by_hand(std::string_view architecture) {
+  return tiny_detail::is_one_of(architecture, {"llama", "qwen2", "qwen3", "qwen3moe"});
+}
+
 inline Hyperparameters tiny_hyperparameters(const TinyTraits& t) {
+  if (!is_bound_by_hand(t.architecture)) return default_hyperparameters(tiny_spec(t));
   Hyperparameters h;
   h.rope_dims = int(t.head_dim);
   h.rope_pairs = t.architecture == "llama" ? RopePairs::kInterleaved : RopePairs::kNeox;
@@ -186,8 +216,15 @@ inline Layer bind_layer(const TinyModel& tiny, int index) {
 
 /// Binds again, after vectors among the tensors were written to.
 inline void rebind(TinyModel& tiny) {
-  const tiny_detail::Binder whole(tiny, "");
   Model& m = tiny.model;
+  if (!is_bound_by_hand(m.spec.architecture)) {
+    auto bound = bind_model(m.spec, m.hyper, tiny.named(), tiny.tensors);
+    RIGCAST_ASSERT(bound.ok());
+    m = *std::move(bound);
+    choose_rope_factors(m, 0);
+    return;
+  }
+  const tiny_detail::Binder whole(tiny, "");
   m.embedding = whole.matrix("token_embd.weight");
   m.head = m.spec.tied_embeddings ? m.embedding : whole.matrix("output.weight");
   m.final_norm = whole.vector("output_norm.weight");

@@ -94,6 +94,7 @@ Result<ExecutorOptions> executor_options(const Scenario& s, const ExecuteOptions
   how.kv_block = s.kv.block_tokens;
   how.threads = s.settings.threads;
   how.ubatch = TokenCount(s.settings.ubatch);
+  how.context = s.workload.context;
   how.ram_limit = options.ram_limit;
   how.stop = stop_flag();
   // Where memory does not suffice, pages that are read ahead of their use leave before it, and

@@ -14,6 +14,7 @@ namespace {
 Result<std::unique_ptr<Executor>> executor_of(Result<Model> model, const ExecutorOptions& options) {
   if (!model) return model.error();
   if (auto error = check_layers_on_cpu(*model)) return *error;
+  choose_rope_factors(*model, options.context);
   CpuOptions own{options.threads, options.kv_types, options.kv_block, options.ubatch};
   own.ram = Ram(options.ram_limit);
   if (options.kv_memory) own.kv_memory = own.ram.tracked("KV cache", options.kv_memory);

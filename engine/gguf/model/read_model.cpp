@@ -216,10 +216,7 @@ Result<Model> load_model(const GgufFile& file) {
   const auto tensors = named_tensors(file);
   if (!tensors) return tensors.error();
   auto model = bind_model(*std::move(spec), *hyper, *tensors, file.storage());
-  if (model) {
-    choose_rope_factors(*model, 0);
-    return model;
-  }
+  if (model) return model;
   Error error = model.error();
   if (!error.where) error.where = SourceRef{file.name()};
   return error;

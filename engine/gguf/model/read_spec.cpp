@@ -241,8 +241,10 @@ std::optional<int> SpecReader::full_every() {
 void SpecReader::read_window() {
   SlidingWindow window;
   window.tokens = meta_.integer_or(key("attention.sliding_window"), 0, 0, kMaxTokens);
-  if (window.tokens == 0 || window.tokens >= spec_.context) return;
+  if (window.tokens == 0) return;
   window.full_every = full_every().value_or(0);
+  // A window as long as the context bounds nothing; but where it makes layers differ, RoPE may.
+  if (window.full_every == 0 && window.tokens >= spec_.context) return;
   if (window.full_every != 1) spec_.window = window;  // 1: every layer attends to all tokens
 }
 

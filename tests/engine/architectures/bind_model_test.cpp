@@ -192,11 +192,11 @@ TEST_CASE("Traits that are not executed are named", "[model]") {
     CHECK(check_executable(spec));
     return error_of(bind_model(spec, default_hyperparameters(spec), {}, nullptr));
   };
-  CHECK(contains(refused([](ModelSpec& m) { m.architecture = "gemma2"; }), "\"gemma2\""));
+  CHECK(contains(refused([](ModelSpec& m) { m.architecture = "gemma3n"; }), "\"gemma3n\""));
   CHECK(contains(refused([](ModelSpec& m) { m.window = SlidingWindow{.full_kv_heads = 2}; }),
                  "layers without a window"));
   CHECK(contains(refused([](ModelSpec& m) { m.mla = LatentAttention{}; }), "latent attention"));
-  CHECK(contains(refused([](ModelSpec& m) { m.fused_qkv = true; }), "one matrix"));
+  CHECK(contains(refused([](ModelSpec& m) { m.gated_ffn = false; }), "without a gate"));
   CHECK(contains(refused([](ModelSpec& m) { m.norms_per_layer = 4; }), "two norms"));
   CHECK(contains(refused([](ModelSpec& m) { m.attention_sinks = true; }), "sinks"));
   CHECK(contains(refused([](ModelSpec& m) { m.heads = 0; }), "width of 0"));

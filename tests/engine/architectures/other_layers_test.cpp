@@ -122,7 +122,8 @@ TEST_CASE("Backends name the operation that they do not compute", "[engine][arch
   const auto error = check_layers_on_cpu(tiny.model);
   REQUIRE(error);
   CHECK(error->message ==
-        "tiny, layer 1: \"query = linear(hidden, attn_q.weight)\" is not executed on the CPU");
+        "tiny, layer 1: \"branch = rms_norm(branch, attn_norm.weight)\" after \"branch = "
+        "linear(attended, attn_output.weight)\" is not executed on the CPU");
   CHECK(check_shapes_on_gpu(tiny.model)->message ==
         "tiny, layer 1: \"query = linear(hidden, attn_q.weight)\" is not executed on a GPU");
   // A norm that the list omits would still be computed, because its weight exists.

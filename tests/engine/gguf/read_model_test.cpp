@@ -279,7 +279,7 @@ TEST_CASE("Hyperparameters come from the file, or are what such files usually ha
   REQUIRE(untyped.ok());
   CHECK(untyped->rope_scale == 0.125f);
   CHECK(contains(
-      error_of(read("llama", [](GgufHeader& h) { h.set("llama.rope.scaling.type", "yarn"); })),
+      error_of(read("llama", [](GgufHeader& h) { h.set("llama.rope.scaling.type", "dynamic"); })),
       "not executed"));
   CHECK(
       contains(error_of(read("llama", [](GgufHeader& h) { h.set("llama.rope.freq_base", -1.0f); })),
@@ -300,8 +300,8 @@ TEST_CASE("Keys that would change the result are not executed, and still forecas
     CHECK(read_spec(*file).ok());
     return error_of(load_model(*file));
   };
-  CHECK(contains(error_with("llama.rope.scaling.attn_factor", 0.5f),
-                 "x.gguf: \"llama.rope.scaling.attn_factor\" is 0.5, which is not executed: it "
+  CHECK(contains(error_with("llama.rope.scaling.yarn_attn_factor", 0.5f),
+                 "x.gguf: \"llama.rope.scaling.yarn_attn_factor\" is 0.5, which is not executed: it "
                  "would scale queries and keys"));
   CHECK(
       contains(error_with("llama.attention.causal", false), "\"llama.attention.causal\" is false"));
@@ -320,7 +320,7 @@ TEST_CASE("Keys that would change the result are not executed, and still forecas
   CHECK(error_with("llama.expert_group_used_count", std::uint32_t(0)).empty());
   CHECK(error_with("llama.attn_logit_softcapping", 0.0f).empty());
   CHECK(error_with("llama.final_logit_softcapping", 0.0f).empty());
-  CHECK(error_with("llama.rope.scaling.attn_factor", 1.0f).empty());
+  CHECK(error_with("llama.rope.scaling.attn_factor", 0.5f).empty());
   CHECK(error_with("llama.attention.causal", true).empty());
   CHECK(error_with("llama.attention.scale", 1.0f / std::sqrt(8.0f)).empty());
   CHECK(error_with("llama.logit_scale", 1.0f).empty());
@@ -360,7 +360,7 @@ TEST_CASE("Figures by layer are read if they are all the same", "[gguf]") {
 }
 
 TEST_CASE("Architectures that are not executed are still forecast", "[gguf]") {
-  ModelSpec spec = tiny("gemma2");
+  ModelSpec spec = tiny("gemma3n");
   spec.norms_per_layer = 4;
   spec.tied_embeddings = true;
   spec.window = SlidingWindow{};
@@ -374,7 +374,7 @@ TEST_CASE("Architectures that are not executed are still forecast", "[gguf]") {
   CHECK(read->norms_per_layer == 4);
   CHECK(read->window->full_every == 2);
   CHECK(read_tensor_table(*file, *read).ok());
-  CHECK(contains(error_of(load_model(*file)), "\"gemma2\" are not executed"));
+  CHECK(contains(error_of(load_model(*file)), "\"gemma3n\" are not executed"));
 }
 
 TEST_CASE("A window's pattern is a period", "[gguf]") {

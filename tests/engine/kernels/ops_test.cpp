@@ -138,18 +138,35 @@ TEST_CASE("SiLU at 0, 1 and far out", "[ops]") {
   CHECK(silu(-1000) == 0);
 }
 
+TEST_CASE("GELU by tanh at 0, 1 and far out, and soft caps", "[ops]") {
+  CHECK(gelu(0) == 0);
+  // sqrt(2 / pi) * 1.044715 = 0.83356, whose tanh is 0.68238.
+  CHECK(double(gelu(1)) == Approx(0.841192).margin(1e-6));
+  CHECK(double(gelu(-1)) == Approx(0.841192 - 1).margin(1e-6));
+  CHECK(gelu(100) == 100);
+  CHECK(gelu(-100) == 0);
+  CHECK(double(soft_cap(15, 30)) == Approx(30 * std::tanh(0.5)));
+  CHECK(soft_cap(1e30f, 30) == 30);
+  CHECK(soft_cap(-7, 0) == -7);
+}
+
 TEST_CASE("Attention of two tokens by hand", "[ops]") {
   // Scores: 2 * 1 / sqrt(4) = 1 and 2 * -1 / sqrt(4) = -1: weights e / (e + 1/e) and the rest.
   const Vector keys = {1, 0, 0, 0, 99, -1, 0, 0, 0, 99};  // a stride of 5
   const Vector values = {1, 2, 3, 4, 99, 5, 6, 7, 8, 99};
   const Vector query = {2, 0, 0, 0};
   Vector out(4);
-  attend(query, {keys.data(), values.data(), 5}, 0, 2, out);
+  attend(query, {keys.data(), values.data(), 5}, 0, 2, {0.5f}, out);
   const double second = 1 / (1 + std::exp(2.0));
   for (std::size_t i = 0; i < 4; ++i)
     CHECK(double(out[i]) == Approx(double(i) + 1 + 4 * second).margin(1e-6));
-  attend(query, {keys.data(), values.data(), 5}, 1, 2, out);
+  attend(query, {keys.data(), values.data(), 5}, 1, 2, {0.5f}, out);
   CHECK(out == Vector{5, 6, 7, 8});
+  // Scores of 1 and -1 that are bounded by 2: 2 tanh(1 / 2) and its negative.
+  attend(query, {keys.data(), values.data(), 5}, 0, 2, {0.5f, 2.0f}, out);
+  const double bounded = 1 / (1 + std::exp(4 * std::tanh(0.5)));
+  for (std::size_t i = 0; i < 4; ++i)
+    CHECK(double(out[i]) == Approx(double(i) + 1 + 4 * bounded).margin(1e-6));
 }
 
 TEST_CASE("Experts are the likeliest, the first of equals, with their probabilities", "[ops]") {

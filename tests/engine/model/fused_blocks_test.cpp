@@ -31,7 +31,7 @@ TEST_CASE("Layers of every architecture are blocks that backends fuse", "[engine
                                 .qkv_bias = bias,
                                 .output_bias = bias,
                                 .experts = experts});
-        const auto blocks = fuse(ops, pre_norm_blocks());
+        const auto blocks = fuse(ops, decoder_blocks());
         REQUIRE(blocks);
         CHECK(*blocks ==
               Blocks{FusedBlock::kAttention, experts ? FusedBlock::kExperts : FusedBlock::kFfn});

@@ -49,6 +49,12 @@ Result<int> blocks_within(Bytes limit, const Model& model, const BatchLimits& li
   return int(std::min(room, double(std::numeric_limits<int>::max())));
 }
 
+Made made_of(Result<Model> model, const ExecutorOptions& options, const BatchOptions& batch) {
+  if (!model) return model.error();
+  choose_rope_factors(*model, options.context);
+  return make_cpu_batch_executor(std::make_shared<const Model>(*std::move(model)), options, batch);
+}
+
 }  // namespace
 
 Made make_cpu_batch_executor(std::shared_ptr<const Model> model, const ExecutorOptions& options,
@@ -73,9 +79,7 @@ Made make_cpu_batch_executor(std::shared_ptr<const Model> model, const ExecutorO
 Made make_cpu_batch_executor(const GgufFile& file, const ExecutorOptions& options,
                              const BatchOptions& batch) {
   if (auto error = check(options, batch)) return *std::move(error);  // before pages are read
-  auto model = load_with_pages(file, options.stop);
-  if (!model) return model.error();
-  return make_cpu_batch_executor(std::make_shared<const Model>(*std::move(model)), options, batch);
+  return made_of(load_with_pages(file, options.stop), options, batch);
 }
 
 Made make_synthetic_cpu_batch_executor(const ModelSpec& spec, const TensorTable& tensors,
@@ -83,9 +87,7 @@ Made make_synthetic_cpu_batch_executor(const ModelSpec& spec, const TensorTable&
                                        const BatchOptions& batch) {
   if (auto error = check(options, batch)) return *std::move(error);
   ThreadTeam team(options.threads, ThreadTeam::kSpinTime, options.stop);
-  auto model = make_synthetic_model(spec, tensors, seed, team);
-  if (!model) return model.error();
-  return make_cpu_batch_executor(std::make_shared<const Model>(*std::move(model)), options, batch);
+  return made_of(make_synthetic_model(spec, tensors, seed, team), options, batch);
 }
 
 }  // namespace rigcast::engine

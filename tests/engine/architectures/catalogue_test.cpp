@@ -1,0 +1,60 @@
+// Which models of the catalogue are executed.
+
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include "engine/architectures/bind_model.hpp"
+#include "engine/synth/synthetic_model.hpp"
+#include "tests/catch.hpp"
+#include "tests/paths.hpp"
+
+namespace rigcast::engine {
+
+// Executing one of them, or adding one to the catalogue, changes this list.
+TEST_CASE("Models of the catalogue are executed, but for these", "[engine][architectures]") {
+  const std::set<std::string> expected = {
+    "apertus-70b", "apertus-8b", "command-a-111b", "command-r-08-2024", "command-r-35b",
+    "command-r-plus-104b", "command-r7b", "deepseek-v2", "deepseek-v2-lite", "deepseek-v3",
+    "deepseek-v3.2", "dots.llm1", "ernie-4.5-21b-a3b", "ernie-4.5-300b-a47b", "falcon-7b",
+    "falcon-h1-0.5b", "falcon2-11b", "gemma-3n-e2b", "gemma-3n-e4b", "gemma-4-12b",
+    "gemma-4-26b-a4b", "gemma-4-31b", "gemma-4-e2b", "gemma-4-e4b", "glm-4.5", "glm-4.5-air",
+    "glm-4.5v", "glm-4.6v", "glm-4.7", "glm-4.7-flash", "glm-5", "glm-5.2", "gpt-oss-120b",
+    "gpt-oss-20b", "granite-4.0-h-micro", "granite-4.0-h-small", "granite-4.0-h-tiny",
+    "hunyuan-a13b", "hy3-295b-a21b", "k-exaone-236b-a23b", "kimi-k2", "kimi-k2.5",
+    "kimi-linear-48b-a3b", "lfm2-1.2b", "lfm2-2.6b", "lfm2-24b-a2b", "lfm2-350m", "lfm2-700m",
+    "lfm2-8b-a1b", "lfm2.5-8b-a1b", "ling-3.0-tiny", "ling-flash-2.0", "ling-mini-2.0",
+    "llama-4-maverick", "llama-4-scout", "minimax-m2", "minimax-m2.7", "minimax-m3",
+    "mistral-large-3-675b", "mistral-small-4-119b", "muse-glimmer-30b", "nemotron-3-nano-30b-a3b",
+    "nemotron-3-super-120b-a12b", "nemotron-3-ultra-550b-a55b", "nemotron-nano-9b-v2", "phi-2",
+    "phi-3.5-moe", "qwen2-57b-a14b", "qwen3-next-80b-a3b", "qwen3.5-0.8b", "qwen3.5-122b-a10b",
+    "qwen3.5-27b", "qwen3.5-2b", "qwen3.5-35b-a3b", "qwen3.5-397b-a17b", "qwen3.5-4b", "qwen3.5-9b",
+    "qwen3.8-27b"};
+  std::set<std::string> refused;
+  int executed = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(test::source_dir()) + "/models")) {
+    if (entry.path().extension() != ".toml") continue;
+    const auto spec = load_model_spec(entry.path());
+    REQUIRE(spec);
+    const auto error = check_executable(*spec);
+    if (!error) {
+      // Hyperparameters, shapes and names are those of its tensors.
+      const auto table = make_tensor_table(*spec, *QuantMix::from_name("Q4_0"));
+      REQUIRE(table);
+      const auto model = make_synthetic_vectors(*spec, *table, 1);
+      INFO(spec->id << ": " << (model ? "" : model.error().message));
+      CHECK(model.ok());
+      ++executed;
+      continue;
+    }
+    refused.insert(spec->id);
+    const bool named = error->message.find(spec->architecture) != std::string::npos ||
+                       error->message.find(spec->name) != std::string::npos;
+    CHECK(named);
+  }
+  CHECK(refused == expected);
+  CHECK(executed == 113);
+}
+
+}  // namespace rigcast::engine

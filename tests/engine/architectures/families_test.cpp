@@ -1,0 +1,280 @@
+// Every family of architectures, from a file: the reference beside an independent float64 forward
+// pass, and the CPU beside the reference.
+
+#include <cmath>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/architectures/architecture.hpp"
+#include "engine/backends/cpu/batch/cpu_batch_executor.hpp"
+#include "engine/backends/cpu/cpu_executor.hpp"
+#include "engine/gguf/model/read_model.hpp"
+#include "tests/catch.hpp"
+#include "tests/engine/architectures/double_forward.hpp"
+#include "tests/engine/architectures/family_files.hpp"
+#include "tests/engine/executor_fixture.hpp"
+#include "tests/engine/gguf/gguf_fixture.hpp"
+#include "tests/engine/logits_compare.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+using namespace fixtures;
+
+// Longer than windows and than the contexts that YaRN and temperatures begin at.
+constexpr std::size_t kTokens = 150;
+constexpr double kContext = 64;  // of yarn_keys()
+
+// A file in memory and the model in it.
+struct Loaded {
+  std::string bytes;
+  Model model;
+};
+
+std::shared_ptr<Loaded> loaded(const FamilyFile& family) {
+  auto out = std::make_shared<Loaded>();
+  out->bytes = fixtures::bytes_of(family);
+  const auto file = file_of(out->bytes);
+  REQUIRE(file.ok());
+  auto model = load_model(*file);
+  INFO(family.name << ": " << error_of(model));
+  REQUIRE(model.ok());
+  out->model = *std::move(model);
+  choose_rope_factors(out->model, 0);
+  return out;
+}
+
+std::function<double(int, int)> plain_rope(double base, int turned = 32) {
+  return [=](int, int pair) { return std::pow(base, -2.0 * pair / turned); };
+}
+
+// YaRN as its paper has it: a share of each of the two frequencies, by a ramp over the pairs.
+double yarn_frequency(double base, int pair, double factor, double fast, double slow) {
+  const double dims = 32, tau = 2 * std::acos(-1.0);
+  const auto pair_of = [&](double rotations) {
+    return dims * std::log(kContext / (rotations * tau)) / (2 * std::log(base));
+  };
+  const double low = std::max(std::floor(pair_of(fast)), 0.0),
+               high = std::min(std::ceil(pair_of(slow)), dims - 1);
+  const double ramp = std::min(std::max((pair - low) / (high - low), 0.0), 1.0);
+  const double own = std::pow(base, -2.0 * pair / dims);
+  return own / factor * ramp + own * (1 - ramp);
+}
+
+std::function<double(int, int)> yarn_rope(double base, double fast = 32) {
+  return [=](int, int pair) { return yarn_frequency(base, pair, 8, fast, 1); };
+}
+
+constexpr int kWindow = 48;
+bool sees_all(int layer, int every) { return (layer + 1) % every == 0; }
+
+// What `architecture` does, stated here once more.
+Described plain(const std::string& architecture) {
+  Described d;
+  const auto rope = [&](bool halves, double base, double eps, int turned = 32) {
+    d.halves = halves;
+    d.turned = turned;
+    d.frequency = plain_rope(base, turned);
+    d.eps = eps;
+  };
+  const std::map<std::string, std::function<void()>> all = {
+      {"llama", [&] { rope(false, 1e6, 1e-5); }},
+      {"qwen2", [&] { rope(true, 1e6, 1e-6); }},
+      {"qwen2vl", [&] { rope(true, 1e6, 1e-6); }},
+      {"qwen3", [&] { rope(true, 1e6, 1e-6), d.head_norm = Described::kEachHead; }},
+      {"qwen3vl", [&] { rope(true, 5e6, 1e-6), d.head_norm = Described::kEachHead; }},
+      {"qwen3moe", [&] { rope(true, 1e6, 1e-6), d.head_norm = Described::kEachHead; }},
+      {"qwen3vlmoe", [&] { rope(true, 5e6, 1e-6), d.head_norm = Described::kEachHead; }},
+      {"granite",
+       [&] {
+         rope(false, 1e7, 1e-5);
+         d.embedding_scale = 12;
+         d.residual_scale = 0.22;
+         d.score_scale = 1.0 / 32;
+         d.logit_divisor = 8;
+       }},
+      {"smollm3",
+       [&] {
+         rope(false, 5e6, 1e-6);
+         const auto turns = d.frequency;
+         d.frequency = [turns](int layer, int pair) { return layer == 3 ? 0.0 : turns(0, pair); };
+       }},
+      {"seed_oss", [&] { rope(true, 1e7, 1e-6), d.ffn_norm = "post_attention_norm"; }},
+      {"ernie4_5", [&] { rope(false, 5e5, 1e-5); }},
+      {"glm4",
+       [&] {
+         rope(false, 1e4, 1e-5, 16);
+         d.norms_output = d.fused_gate_up = true;
+       }},
+      {"phi3", [&] { rope(true, 1e4, 1e-5), d.fused_qkv = d.fused_gate_up = true; }},
+      {"mistral3", [&] { rope(false, 1e6, 1e-5); }},
+      {"olmoe",
+       [&] {
+         rope(true, 1e4, 1e-5);
+         d.head_norm = Described::kAllHeads;
+         d.renormalised = false;
+       }},
+      {"olmo2",
+       [&] {
+         rope(true, 5e5, 1e-6);
+         d.head_norm = Described::kAllHeads;
+         d.norms_input = false;
+         d.norms_output = true;
+       }},
+      {"exaone4",
+       [&] {
+         rope(true, 1e6, 1e-5);
+         d.head_norm = Described::kEachHead;
+         d.norms_input = false;
+         d.norms_output = true;
+       }},
+      {"gemma",
+       [&] {
+         rope(true, 1e4, 1e-6);
+         d.gelu = d.tied = true;
+         d.embedding_scale = std::sqrt(128.0);
+       }},
+  };
+  if (architecture == "gemma2" || architecture == "gemma3") {
+    d = plain("gemma");
+    d.norms_output = true;
+    if (architecture == "gemma3") d.head_norm = Described::kEachHead;
+    return d;
+  }
+  all.at(architecture)();
+  return d;
+}
+
+void describe_variants(const std::string& name, Described& d) {
+  const auto windows = [&](int every) {
+    d.window = [=](int layer) { return sees_all(layer, every) ? 0 : kWindow; };
+  };
+  const double yarn_magnitude = 1 + 0.1 * std::log(8.0);
+  if (name == "llama-yarn" || name == "qwen3-yarn") {
+    d.frequency = yarn_rope(1e6);
+    d.magnitude = [=](int) { return yarn_magnitude; };
+  } else if (name == "mistral3") {
+    d.frequency = yarn_rope(1e6, 16);
+    d.query_scale = [](int p) { return 1 + 0.5 * std::log(1 + std::floor(p / kContext)); };
+  } else if (name == "phi3-shortrope" || name == "phi3-longrope") {
+    const bool is_long = name == "phi3-longrope";
+    d.turned = 24;
+    d.frequency = [=](int, int pair) {
+      return std::pow(1e4, -2.0 * pair / 24) / (1 + (is_long ? 3 : 0.1f) * pair);
+    };
+    if (is_long)
+      d.magnitude = [](int) { return std::sqrt(1 + std::log(2.0) / std::log(4096.0)); };
+  } else if (name == "olmo3") {
+    windows(4);
+  } else if (name == "olmo3-yarn") {
+    windows(4);
+    const auto local = d.frequency;
+    d.frequency = [=](int layer, int pair) {
+      return sees_all(layer, 4) ? yarn_frequency(5e5, pair, 8, 32, 1) : local(layer, pair);
+    };
+    d.magnitude = [=](int layer) { return sees_all(layer, 4) ? yarn_magnitude : 1; };
+  } else if (name == "exaone4-windows") {
+    windows(4);
+    const auto turns = d.frequency;
+    d.frequency = [=](int layer, int pair) {
+      return sees_all(layer, 4) ? 0 : turns(layer, pair);
+    };
+  } else if (name == "gemma2") {
+    windows(2);
+    d.score_cap = 50;
+    d.logit_cap = 30;
+  } else if (name == "gemma3") {
+    windows(6);
+    d.frequency = [](int layer, int pair) {
+      const bool all = sees_all(layer, 6);
+      return std::pow(all ? 1e6 : 1e4, -2.0 * pair / 32) / (all ? 8 : 1);
+    };
+  }
+}
+
+Described described(const FamilyFile& f) {
+  Described d = plain(f.traits.architecture);
+  d.layers = f.traits.layers;
+  d.experts = f.traits.experts;
+  d.experts_used = f.traits.experts_used;
+  describe_variants(f.name, d);
+  return d;
+}
+
+// All tensors of an F32 file.
+std::map<std::string, Doubles> doubles_of(const std::string& bytes) {
+  const auto file = file_of(bytes);
+  std::map<std::string, Doubles> out;
+  for (const TensorInfo& t : file->tensors()) {
+    std::vector<float> values(std::size_t(t.elements()));
+    std::memcpy(values.data(), t.data, values.size() * sizeof(float));
+    out.emplace(t.name, Doubles(values.begin(), values.end()));
+  }
+  return out;
+}
+
+std::vector<float> flat(const std::vector<std::vector<float>>& rows) {
+  std::vector<float> out;
+  for (const auto& row : rows) out.insert(out.end(), row.begin(), row.end());
+  return out;
+}
+
+// A prompt in batches of 64, then token by token.
+std::vector<float> cpu_logits(const std::shared_ptr<Loaded>& file, KvTypes types,
+                              const std::vector<std::int32_t>& tokens, std::size_t prompt) {
+  CpuExecutor executor(std::shared_ptr<const Model>(file, &file->model),
+                       CpuOptions{2, types, 16, 64});
+  std::vector<float> out;
+  const auto step = [&](std::size_t first, std::size_t count) {
+    const auto logits = executor.forward(std::span(tokens).subspan(first, count), Logits::kAll);
+    out.insert(out.end(), logits.begin(), logits.end());
+  };
+  step(0, prompt);
+  for (std::size_t i = prompt; i < tokens.size(); ++i) step(i, 1);
+  return out;
+}
+
+constexpr KvTypes kExact{QuantFormat::kF32, QuantFormat::kF32};
+
+}  // namespace
+
+TEST_CASE("The reference computes what publishers describe, in float64", "[engine][families]") {
+  const auto tokens = prompt_of(kTokens, 200);
+  for (const FamilyFile& family : family_files()) {
+    const auto file = loaded(family);
+    const auto want = DoubleModel(described(family), doubles_of(file->bytes)).forward(tokens);
+    std::vector<std::vector<float>> rounded;
+    for (const Doubles& row : want) rounded.emplace_back(row.begin(), row.end());
+    const Agreement a = compare(flat(ref::forward(file->model, tokens)), rounded);
+    // The reference rounds some ten vectors of a layer to F32, each by 2^-24 / sqrt 3 of a value.
+    const double bound = 100 * family.traits.layers * std::pow(2.0, -48) / 3;
+    CAPTURE(family.name, a.nmse, a.mean_kl, bound);
+    CHECK(a.nmse <= bound);
+  }
+}
+
+TEST_CASE("Every architecture that is executed has a family's file", "[engine][families]") {
+  std::set<std::string_view> tested, executed;
+  for (const FamilyFile& f : family_files()) tested.insert(f.traits.architecture);
+  for (const Architecture& a : architectures()) executed.insert(a.name);
+  CHECK(tested == executed);
+}
+
+TEST_CASE("The CPU gives the reference's logits for every family", "[engine][families]") {
+  const auto tokens = prompt_of(kTokens, 200);
+  for (FamilyFile family : family_files()) {
+    const auto file = loaded(family);
+    const auto want = ref::forward(file->model, tokens);
+    for (const std::size_t prompt : {std::size_t(0), std::size_t(130)}) {
+      const Agreement a = compare(cpu_logits(file, kExact, tokens, prompt), want);
+      CAPTURE(family.name, prompt, a.nmse, a.mean_kl);
+      CHECK(a.nmse <= 1e-9);
+      CHECK(a.mean_kl <= 1e-8);
+    }
+  }
+}
+
+}  // namespace rigcast::engine

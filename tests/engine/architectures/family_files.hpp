@@ -1,0 +1,160 @@
+#pragma once
+// Tiny files of every family that is executed, as synth writes them, with the keys that make its
+// traits count within some hundred tokens.
+
+#include <cstring>
+#include <functional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/model/tensor_table.hpp"
+#include "engine/gguf/header.hpp"
+#include "engine/synth/file_metadata.hpp"
+#include "engine/synth/synth.hpp"
+#include "tests/engine/random_values.hpp"
+#include "tests/engine/tiny_model.hpp"
+
+namespace rigcast::engine::fixtures {
+
+using KeyValue = std::variant<float, std::uint32_t, std::string, std::vector<std::int32_t>>;
+
+struct FamilyFile {
+  std::string name;
+  TinyTraits traits;
+  std::vector<std::pair<std::string, KeyValue>> keys{};  // after "<architecture>."
+  // Values of vectors in place of the synthetic ones, by name.
+  std::vector<std::pair<std::string, std::vector<float>>> vectors{};
+  std::string mix = "F32";
+};
+
+/// Heads of 32, two to a KV head; each with its own of what is asked for.
+inline TinyTraits family_traits(std::string architecture) {
+  TinyTraits t;
+  t.architecture = std::move(architecture);
+  t.hidden = 128;
+  t.heads = 4;
+  t.kv_heads = 2;
+  t.head_dim = 32;
+  t.ffn = 160;
+  t.layers = 4;
+  t.vocabulary = 200;
+  return t;
+}
+
+inline std::vector<std::pair<std::string, KeyValue>> yarn_keys() {
+  return {{"rope.scaling.type", std::string("yarn")},
+          {"rope.scaling.factor", 8.0f},
+          {"rope.scaling.original_context_length", std::uint32_t(64)}};
+}
+
+inline std::vector<float> ramp_factors(float first, float step, std::size_t count) {
+  std::vector<float> out;
+  for (std::size_t i = 0; i < count; ++i) out.push_back(first + step * float(i));
+  return out;
+}
+
+inline std::vector<FamilyFile> windowed_files() {
+  const auto windowed = [](const char* architecture, int every, std::int64_t hidden = 128) {
+    TinyTraits t = family_traits(architecture);
+    t.hidden = hidden;
+    t.window = 48;
+    t.window_full_every = every;
+    return t;
+  };
+  std::vector<FamilyFile> out = {{"olmo2", family_traits("olmo2")},
+                                 {"olmo3", windowed("olmo2", 4)},
+                                 {"olmo3-yarn", windowed("olmo2", 4), yarn_keys()},
+                                 {"exaone4", family_traits("exaone4")},
+                                 {"exaone4-windows", windowed("exaone4", 4)},
+                                 {"gemma", family_traits("gemma")},
+                                 {"gemma2", windowed("gemma2", 2)},
+                                 {"gemma3", windowed("gemma3", 6)}};
+  // llama.cpp recognizes the model with windows by its 64 layers.
+  out[4].traits.layers = 64;
+  out[5].traits.tied = out[6].traits.tied = out[7].traits.tied = true;
+  // Scores and logits as large as their caps.
+  for (int i = 0; i < 4; ++i)
+    out[6].vectors.emplace_back("blk." + std::to_string(i) + ".attn_norm.weight",
+                                std::vector<float>(128, 6.0f));
+  out[6].vectors.emplace_back("output_norm.weight", std::vector<float>(128, 20.0f));
+  out[7].traits.layers = 6;
+  out[7].keys = {{"rope.scaling.factor", 8.0f}, {"rope.scaling.type", std::string("linear")}};
+  return out;
+}
+
+inline std::vector<FamilyFile> family_files() {
+  std::vector<FamilyFile> out;
+  for (const char* plain : {"llama", "qwen2", "qwen3", "qwen2vl", "qwen3vl", "granite", "smollm3",
+                            "seed_oss", "ernie4_5", "glm4", "phi3"})
+    out.push_back({plain, family_traits(plain)});
+  for (const char* long_one : {"llama", "qwen3"})
+    out.push_back({std::string(long_one) + "-yarn", family_traits(long_one), yarn_keys()});
+  auto temperature = yarn_keys();
+  temperature.emplace_back("attention.temperature_scale", 0.5f);
+  temperature.emplace_back("rope.scaling.yarn_log_multiplier", 1.0f);
+  temperature.emplace_back("rope.scaling.yarn_beta_fast", 16.0f);
+  out.push_back({"mistral3", family_traits("mistral3"), temperature});
+  // Three quarters of a head turn, by factors for contexts up to 4096 and for longer ones.
+  for (const std::int64_t context : {512, 8192}) {
+    TinyTraits longrope = family_traits("phi3");
+    longrope.rope_factors = 12;
+    longrope.context = context;
+    out.push_back({context > 4096 ? "phi3-longrope" : "phi3-shortrope",
+                   longrope,
+                   {},
+                   {{"rope_factors_long.weight", ramp_factors(1, 3, 12)},
+                    {"rope_factors_short.weight", ramp_factors(1, 0.1f, 12)}}});
+  }
+  for (const char* mixture : {"qwen3moe", "qwen3vlmoe", "olmoe"}) {
+    TinyTraits t = family_traits(mixture);
+    t.experts = 8;
+    t.experts_used = 3;
+    out.push_back({mixture, t});
+  }
+  for (FamilyFile& f : windowed_files()) out.push_back(std::move(f));
+  return out;
+}
+
+/// The spec of a file, with a context for its tests.
+inline ModelSpec spec_of(const FamilyFile& f) {
+  ModelSpec spec = tiny_spec(f.traits);
+  spec.name = f.name;
+  return spec;
+}
+
+inline void set_keys(const FamilyFile& f, const ModelSpec& spec, GgufHeader& to) {
+  to.set("general.architecture", spec.architecture);
+  to.set("general.name", spec.name);
+  to.set("tokenizer.ggml.model", "no_vocab");
+  set_file_metadata(to, spec);
+  for (const auto& [key, value] : f.keys)
+    std::visit([&, key = key](const auto& v) { to.set(spec.architecture + "." + key, v); }, value);
+}
+
+/// The bytes of the file.
+inline std::string bytes_of(const FamilyFile& f) {
+  const ModelSpec spec = spec_of(f);
+  const auto mix = QuantMix::from_name(f.mix);
+  RIGCAST_ASSERT(mix.ok());
+  const auto table = make_tensor_table(spec, *mix);
+  RIGCAST_ASSERT(table.ok());
+  GgufHeader header;
+  set_keys(f, spec, header);
+  for (const Tensor& t : table->tensors)
+    header.add_tensor(t.name, t.format, std::span(t.shape.data(), std::size_t(t.dimensions)));
+  std::string out = header.encode();
+  const std::size_t begin = out.size();
+  out.resize(begin + std::size_t(header.data_bytes()), '\0');
+  for (std::size_t i = 0; i < table->tensors.size(); ++i) {
+    const Tensor& t = table->tensors[i];
+    char* const at = out.data() + begin + header.tensors()[i].offset;
+    synthesize(t, 1, 0, std::as_writable_bytes(std::span(at, std::size_t(t.bytes))), false);
+    for (const auto& [name, values] : f.vectors)
+      if (name == t.name) std::memcpy(at, values.data(), values.size() * sizeof(float));
+  }
+  return out;
+}
+
+}  // namespace rigcast::engine::fixtures
