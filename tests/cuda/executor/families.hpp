@@ -30,15 +30,15 @@ inline TinyModel model_of(const Family& family) {
 inline void set_mistral3(Hyperparameters& h) {
   h.yarn = Yarn{.context = 64, .fast = 8, .slow = 1};
   h.rope_scale = 0.25f;
-  h.rope_magnitude = 1.14f;
-  h.temperature = 0.4f;
+  h.rope_magnitude = 1.06f;
+  h.temperature = 0.2f;
   h.temperature_tokens = 32;
 }
 
 // The longer of two vectors of factors.
 inline void set_longrope(Hyperparameters& h) {
   h.rope_context = 128;
-  h.rope_magnitude = 1.19f;
+  h.rope_magnitude = 1.1f;
 }
 
 // Caps that bend most scores and logits.
