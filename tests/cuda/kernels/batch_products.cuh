@@ -4,7 +4,7 @@
 #include <cuda_fp16.h>
 
 #include "engine/kernels/ref/half.hpp"
-#include "tests/cuda/kernels/gates.hpp"
+#include "tests/cuda/kernels/gates.cuh"
 #include "tests/cuda/kernels/products.cuh"
 
 namespace rigcast::fixtures {

@@ -13,7 +13,7 @@
 #include "engine/run/sampler.hpp"
 #include "tests/catch.hpp"
 #include "tests/cuda/device_data.cuh"
-#include "tests/cuda/kernels/gates.hpp"
+#include "tests/cuda/kernels/gates.cuh"
 #include "tests/engine/random_values.hpp"
 
 namespace rigcast::engine::cuda {

@@ -3,7 +3,7 @@
 #include "engine/kernels/cuda/activations/quantize_activations.cuh"
 #include "engine/kernels/cuda/matvec/gate_up.cuh"
 #include "tests/catch.hpp"
-#include "tests/cuda/kernels/gates.hpp"
+#include "tests/cuda/kernels/gates.cuh"
 #include "tests/cuda/kernels/products.cuh"
 #include "tests/engine/random_values.hpp"
 
