@@ -69,9 +69,4 @@ AttentionRule attention_rule(const ModelSpec& spec, const Hyperparameters& hyper
   return rule;
 }
 
-std::string_view weight_name(const Architecture& architecture, LayerWeight weight) {
-  const auto own = std::ranges::find(architecture.names, weight, &WeightName::weight);
-  return own == architecture.names.end() ? name_of(weight) : own->name;
-}
-
 }  // namespace rigcast::engine

@@ -1,72 +1,18 @@
 #pragma once
-// The model architectures that the engine executes: rows of traits, from which a layer's operations
-// follow (decoder_layer.hpp). A family of them is one file of families/ and some rows of
-// architectures().
+// The model architectures that the engine executes. A family of them is one file of families/, with
+// a row of traits for each.
 
-#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "core/model/model_spec.hpp"
-#include "engine/architectures/metadata_keys.hpp"
+#include "engine/architectures/traits/architecture_traits.hpp"
 #include "engine/model/hyperparameters.hpp"
 #include "engine/model/layer_ops.hpp"
 #include "engine/model/model.hpp"
 
 namespace rigcast::engine {
-
-/// Where the norms of a layer are.
-enum class NormPlan {
-  kBefore,  // of what attention and FFN read: two in a layer
-  kBehind,  // of what they add: two in a layer
-  kAround,  // both: four in a layer
-};
-
-enum class FfnActivation { kSilu, kGelu };
-
-/// RoPE in layers with a window.
-enum class LocalRope {
-  kSame,      // as in the other layers
-  kUnscaled,  // of the same base, without scaling
-  kOwnBase,   // of Hyperparameters::local_rope_base, without scaling
-};
-
-/// A weight that this architecture's files call otherwise than name_of().
-struct WeightName {
-  LayerWeight weight{};
-  std::string_view name;
-};
-
-/// What computing a model of an architecture needs in addition to its ModelSpec, which has the
-/// traits that vary within an architecture: biases, norms of heads, fused matrices, windows.
-struct Architecture {
-  std::string_view name;  // general.architecture of a GGUF file
-  RopePairs rope_pairs{};
-  float norm_eps = 0;  // default for files without it
-  /// Default base of the RoPE frequencies, for files without it.
-  float (*rope_base)(const ModelSpec& spec) = nullptr;
-
-  NormPlan norms = NormPlan::kBefore;
-  FfnActivation activation = FfnActivation::kSilu;
-  /// False: queries and keys of this layer are not rotated. nullptr: those of all layers are.
-  bool (*rotates)(const ModelSpec& spec, int layer) = nullptr;
-  LocalRope local_rope = LocalRope::kSame;
-  /// Queries are scaled by position; Hyperparameters::temperature may be 0, though.
-  bool scales_queries = false;
-  /// Sets hyperparameters that follow from the spec or are the architecture's own. For those that
-  /// `scalars` read, usual values, which weights that come from no file get.
-  void (*set_usual)(const ModelSpec& spec, Hyperparameters& hyper) = nullptr;
-
-  /// Metadata keys that are read, and keys that would change the result.
-  const MetadataKeys* keys = nullptr;
-  /// Keys of this architecture alone: numbers, keys that are read elsewhere or change nothing, and
-  /// keys of which one value is executed. They go before `keys`.
-  std::span<const ScalarKey> scalars{};
-  std::span<const std::string_view> own_keys{};
-  std::span<const NeutralKey> own_neutral{};
-  std::span<const WeightName> names{};
-};
 
 /// All architectures that are executed. Every tensor of their files is known by name and shape.
 std::span<const Architecture> architectures();
@@ -81,7 +27,5 @@ void set_local_rope(const ModelSpec& spec, Hyperparameters& hyper);
 std::vector<LayerOp> layer_ops(const ModelSpec& spec, int layer);
 /// The facts of a layer's attention that follow from its operations and the hyperparameters.
 AttentionRule attention_rule(const ModelSpec& spec, const Hyperparameters& hyper, int layer);
-/// A weight's name in this architecture's files, after "blk.N.".
-std::string_view weight_name(const Architecture& architecture, LayerWeight weight);
 
 }  // namespace rigcast::engine

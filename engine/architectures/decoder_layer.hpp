@@ -5,7 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/architectures/architecture.hpp"
+#include "engine/architectures/traits/architecture_traits.hpp"
+#include "engine/model/layer_ops.hpp"
 
 namespace rigcast::engine {
 

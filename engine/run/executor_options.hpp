@@ -21,8 +21,8 @@ enum class MappedPages {
   kInOrder,  // the same, and leave in the order in which they came
 };
 
-/// The CPU's executor uses kv_types, kv_block, kv_memory, pages, ubatch, context, ram_limit, threads
-/// and stop.
+/// The CPU's executor uses kv_types, kv_block, kv_memory, pages, ubatch, context, ram_limit,
+/// threads and stop.
 struct ExecutorOptions {
   KvTypes kv_types{};  // F16, Q8_0, Q4_0
   TokenCount kv_block = 128;

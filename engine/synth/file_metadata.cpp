@@ -63,8 +63,8 @@ void latent(Keys& keys) {
   keys.model.moe->router_bias ? sigmoid(keys) : softmax(keys);
 }
 
-// RoPE of positions in time, height, width and one more, each with its share of a head's pairs. They
-// are as equal as can be: Qwen3-VL gives every third pair to each of the first three.
+// RoPE of positions in time, height, width and one more, each with its share of a head's pairs.
+// They are as equal as can be: Qwen3-VL gives every third pair to each of the first three.
 void sections(Keys& keys) {
   const auto pairs = std::int32_t(keys.model.head_dim / 2);
   const std::int32_t height = (pairs + 1) / 3, width = pairs / 3;
@@ -215,8 +215,8 @@ void set_attention(Keys& keys) {
   if (m.window) keys.count("attention.sliding_window", m.window->tokens);
 }
 
-// What executed architectures read, as default_hyperparameters() has it: numbers of their own, where
-// they are not what files without the key mean, and longrope.
+// What executed architectures read, as default_hyperparameters() has it: numbers of their own,
+// where they are not what files without the key mean, and longrope.
 void set_scalars(Keys& keys) {
   const Architecture* const architecture = find_architecture(keys.model.architecture);
   if (!architecture) return;

@@ -39,7 +39,7 @@ struct TinyTraits {
   bool qkv_bias = false;  // always of those that have them, such as qwen2; likewise below
   bool output_bias = false;
   bool qk_norm = false;
-  int experts = 0;       // 0: dense
+  int experts = 0;  // 0: dense
   int experts_used = 2;
   std::int64_t window = 0;         // tokens; 0: all layers see all tokens
   int window_full_every = 0;       // every n-th layer sees all tokens all the same

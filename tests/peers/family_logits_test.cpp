@@ -62,8 +62,7 @@ TEST_CASE("Families have llama.cpp's logits", "[peers][families]") {
     std::ofstream(path, std::ios::binary) << bytes;
     const auto tokens = prompt_of(kTokens, family.traits.vocabulary);
     for (const std::size_t prompt : {std::size_t(0), std::size_t(180)}) {
-      const auto theirs =
-          llama.logits(path, tokens, prompt, std::uint32_t(family.traits.context));
+      const auto theirs = llama.logits(path, tokens, prompt, std::uint32_t(family.traits.context));
       INFO(family.name << ", a prompt of " << prompt);
       REQUIRE(theirs);
       const auto want = rows_of(*theirs, std::size_t(family.traits.vocabulary));

@@ -1,8 +1,8 @@
 #pragma once
 // Logits of llama.cpp's library for a file, on the CPU, with a cache in F32. As in
 // llama_cpp_loads.c, parameters are taken from the library and handed back, so that their fields
-// need not be known: the first three numbers of a context's are its tokens and those of its batches,
-// and the types of K and V are two neighbouring ones, F16 by default.
+// need not be known: the first three numbers of a context's are its tokens and those of its
+// batches, and the types of K and V are two neighbouring ones, F16 by default.
 
 #include <dlfcn.h>
 #include <glob.h>
@@ -35,10 +35,9 @@ class LlamaCpp {
   /// Logits after every token, [token][vocabulary], of a context of `context` tokens: the first
   /// `prompt` as one batch, the others one by one. nullopt: the library does not load the file.
   std::optional<std::vector<float>> logits(const std::string& file,
-                                           std::span<const std::int32_t> tokens,
-                                           std::size_t prompt, std::uint32_t context_tokens) {
-    const auto model_parameters =
-        get<Parameters (*)()>("llama_model_default_params")();
+                                           std::span<const std::int32_t> tokens, std::size_t prompt,
+                                           std::uint32_t context_tokens) {
+    const auto model_parameters = get<Parameters (*)()>("llama_model_default_params")();
     void* const model = get<void* (*)(const char*, Parameters)>("llama_model_load_from_file")(
         file.c_str(), model_parameters);
     if (!model) return std::nullopt;
@@ -107,8 +106,8 @@ class LlamaCpp {
                              std::size_t prompt) const {
     const void* const vocabulary =
         get<const void* (*)(const void*)>("llama_model_get_vocab")(model);
-    const auto width = std::size_t(
-        get<std::int32_t (*)(const void*)>("llama_vocab_n_tokens")(vocabulary));
+    const auto width =
+        std::size_t(get<std::int32_t (*)(const void*)>("llama_vocab_n_tokens")(vocabulary));
     const auto one = get<Batch (*)(std::int32_t*, std::int32_t)>("llama_batch_get_one");
     const auto decode = get<std::int32_t (*)(void*, Batch)>("llama_decode");
     const auto row = get<float* (*)(void*, std::int32_t)>("llama_get_logits_ith");

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "engine/architectures/architecture.hpp"
+#include "engine/architectures/traits/architecture_traits.hpp"
 
 namespace rigcast::engine {
 

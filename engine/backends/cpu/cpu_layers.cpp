@@ -132,12 +132,14 @@ void CpuLayers::head_of(Worker& worker, std::int64_t rows, const RowOf& row_of) 
 void CpuLayers::finish_logits(Worker& worker, std::int64_t rows) {
   const float scale = step_.model->hyper.logit_scale, cap = step_.model->hyper.logit_softcap;
   if (scale == 1 && cap == 0) return;
+  // Pieces begin where a row does: no bit of a row's logits depends on its place among others.
   constexpr std::int64_t kAtOnce = 4096;
-  worker.parallel_for(
-      rows * step_.model->head.rows, kAtOnce, [&](std::int64_t begin, std::int64_t end) {
-        const auto part = std::span(logits_).subspan(std::size_t(begin), std::size_t(end - begin));
-        cpu::scale_and_cap(part, scale, cap);
-      });
+  const std::int64_t width = step_.model->head.rows, pieces = (width + kAtOnce - 1) / kAtOnce;
+  worker.parallel_for(rows * pieces, 1, [&](std::int64_t piece, std::int64_t) {
+    const std::int64_t first = piece % pieces * kAtOnce, count = std::min(kAtOnce, width - first);
+    const std::int64_t at = piece / pieces * width + first;
+    cpu::scale_and_cap({logits_.data() + at, std::size_t(count)}, scale, cap);
+  });
 }
 
 }  // namespace rigcast::engine

@@ -99,7 +99,10 @@ class DoubleModel {
     const std::size_t rows = which == 'q' ? q : kv;
     Doubles y;
     if (d_.fused_qkv)
-      y = times(get(at(layer, "attn_qkv.weight")), x, which == 'q' ? 0 : which == 'k' ? q : q + kv,
+      y = times(get(at(layer, "attn_qkv.weight")), x,
+                which == 'q'   ? 0
+                : which == 'k' ? q
+                               : q + kv,
                 rows);
     else
       y = times(get(at(layer, std::string("attn_") + which + ".weight")), x);
@@ -199,10 +202,9 @@ class DoubleModel {
     const Doubles& downs = get(at(layer, "ffn_down_exps.weight"));
     const std::size_t inner = gates.size() / p.size() / x.size();
     for (const std::size_t e : order) {
-      const Doubles y =
-          gated(times(gates, x, e * inner, inner),
-                times(get(at(layer, "ffn_up_exps.weight")), x, e * inner, inner), downs,
-                e * x.size(), x.size());
+      const Doubles y = gated(times(gates, x, e * inner, inner),
+                              times(get(at(layer, "ffn_up_exps.weight")), x, e * inner, inner),
+                              downs, e * x.size(), x.size());
       for (std::size_t i = 0; i < y.size(); ++i) out[i] += p[e] / all * y[i];
     }
     return out;

@@ -165,8 +165,7 @@ void describe_variants(const std::string& name, Described& d) {
     d.frequency = [=](int, int pair) {
       return std::pow(1e4, -2.0 * pair / 24) / (1 + (is_long ? 3 : 0.1f) * pair);
     };
-    if (is_long)
-      d.magnitude = [](int) { return std::sqrt(1 + std::log(2.0) / std::log(4096.0)); };
+    if (is_long) d.magnitude = [](int) { return std::sqrt(1 + std::log(2.0) / std::log(4096.0)); };
   } else if (name == "olmo3") {
     windows(4);
   } else if (name == "olmo3-yarn") {
@@ -179,9 +178,7 @@ void describe_variants(const std::string& name, Described& d) {
   } else if (name == "exaone4-windows") {
     windows(4);
     const auto turns = d.frequency;
-    d.frequency = [=](int layer, int pair) {
-      return sees_all(layer, 4) ? 0 : turns(layer, pair);
-    };
+    d.frequency = [=](int layer, int pair) { return sees_all(layer, 4) ? 0 : turns(layer, pair); };
   } else if (name == "gemma2") {
     windows(2);
     d.score_cap = 50;

@@ -88,8 +88,8 @@ TEST_CASE("Values of RoPE scaling that make no sense are refused with their key"
   check_refused("llama", {{"rope.scaling.type", kYarn}, {"rope.scaling.yarn_ext_factor", 0.5f}});
   check_refused("llama",
                 {{"rope.scaling.type", kYarn}, {"rope.scaling.original_context_length", 0u}});
-  check_refused("llama", {{"rope.scaling.type", std::string("longrope")},
-                          {"rope.scaling.factor", 32.0f}});
+  check_refused("llama",
+                {{"rope.scaling.type", std::string("longrope")}, {"rope.scaling.factor", 32.0f}});
 }
 
 TEST_CASE("Sections of RoPE are all pairs that turn, none by a fourth position", "[gguf]") {

@@ -300,9 +300,10 @@ TEST_CASE("Keys that would change the result are not executed, and still forecas
     CHECK(read_spec(*file).ok());
     return error_of(load_model(*file));
   };
-  CHECK(contains(error_with("llama.rope.scaling.yarn_attn_factor", 0.5f),
-                 "x.gguf: \"llama.rope.scaling.yarn_attn_factor\" is 0.5, which is not executed: it "
-                 "would scale queries and keys"));
+  CHECK(
+      contains(error_with("llama.rope.scaling.yarn_attn_factor", 0.5f),
+               "x.gguf: \"llama.rope.scaling.yarn_attn_factor\" is 0.5, which is not executed: it "
+               "would scale queries and keys"));
   CHECK(
       contains(error_with("llama.attention.causal", false), "\"llama.attention.causal\" is false"));
   CHECK(contains(error_with("llama.attention.scale", 0.5f), "scale scores of attention"));

@@ -1,4 +1,4 @@
-#include "engine/architectures/metadata_keys.hpp"
+#include "engine/architectures/traits/metadata_keys.hpp"
 
 namespace rigcast::engine {
 
