@@ -17,12 +17,13 @@ inline double gate_of(double x, engine::cuda::GateFunction function) {
 }
 
 /// Tolerance of a gate times up, of which each is within its own bound: the slope of either
-/// function is below 1.2; the exponent has three roundings, expf is off by 2 units, and sum,
+/// function is below 1.2; GELU's exponent is within 7 roundings, expf is off by 2 units, and sum,
 /// quotient and product round.
 inline double gate_times_bound(double gate, double up, double gate_bound, double up_bound,
                                engine::cuda::GateFunction function) {
   const double value = gate_of(gate, function);
-  const double units = 8 + 4 * std::abs(gate_exponent(gate, function));
+  const bool gelu = function == engine::cuda::GateFunction::kGelu;
+  const double units = 8 + (gelu ? 8 * std::abs(gate_exponent(gate, function)) : 0);
   return 1.2 * gate_bound * (std::abs(up) + up_bound) + std::abs(value) * up_bound +
          units * 0x1p-24 * std::abs(value * up);
 }
