@@ -163,7 +163,7 @@ void describe_variants(const std::string& name, Described& d) {
     const bool is_long = name == "phi3-longrope";
     d.turned = 24;
     d.frequency = [=](int, int pair) {
-      return std::pow(1e4, -2.0 * pair / 24) / (1 + (is_long ? 3 : 0.1f) * pair);
+      return std::pow(1e4, -2.0 * pair / 24) / (1 + (is_long ? 3.0 : double(0.1f)) * pair);
     };
     if (is_long) d.magnitude = [](int) { return std::sqrt(1 + std::log(2.0) / std::log(4096.0)); };
   } else if (name == "olmo3") {
@@ -271,6 +271,67 @@ TEST_CASE("The CPU gives the reference's logits for every family", "[engine][fam
       CHECK(a.nmse <= 1e-9);
       CHECK(a.mean_kl <= 1e-8);
     }
+  }
+}
+
+TEST_CASE("Quantized weights and caches stay close to the reference in every family",
+          "[engine][families]") {
+  const auto tokens = prompt_of(kTokens, 200);
+  for (FamilyFile family : family_files()) {
+    if (family.traits.architecture == "gemma2") family.vectors.clear();  // scores of usual size
+    if (family.traits.layers > 8) family.traits.layers = 8;
+    const auto exact = loaded(family);
+    const auto want = ref::forward(exact->model, tokens);
+    const auto kl = [&](QuantFormat type) {
+      return compare(cpu_logits(exact, {type, type}, tokens, 120), want).mean_kl;
+    };
+    const double f16 = kl(QuantFormat::kF16), q8 = kl(QuantFormat::kQ8_0),
+                 q4 = kl(QuantFormat::kQ4_0);
+    CAPTURE(family.name, f16, q8, q4);
+    CHECK(f16 <= 1e-6);
+    CHECK(q8 <= 1e-3);
+    CHECK(q4 <= 5e-2);
+    // Routers of random weights have near ties, which rounding decides.
+    if (family.traits.experts > 0) continue;
+    family.mix = "Q8_0";
+    const auto file = loaded(family);
+    const Agreement a =
+        compare(cpu_logits(file, kExact, tokens, 120), ref::forward(file->model, tokens));
+    CAPTURE(a.nmse, rounding_bound(family.traits));
+    CHECK(a.nmse <= rounding_bound(family.traits));
+  }
+}
+
+// A prompt in chunks beside one that decodes, in steps of both.
+TEST_CASE("Steps of several sequences give the reference's logits in every family",
+          "[engine][families]") {
+  const auto first = prompt_of(100, 200), second = prompt_of(80, 200);
+  const std::vector<int> first_blocks = {0, 2, 4, 6, 8, 10, 12}, second_blocks = {1, 3, 5, 7, 9};
+  for (const FamilyFile& family : family_files()) {
+    if (family.traits.layers > 8) continue;  // a variant of a family that is here
+    const auto file = loaded(family);
+    const auto want = ref::forward(file->model, first);
+    CpuBatchExecutor executor(std::shared_ptr<const Model>(file, &file->model),
+                              CpuOptions{2, kExact}, BatchLimits{16, 16, 4, 64, 4});
+    std::vector<float> got;
+    std::vector<std::vector<float>> expected;
+    const auto step = [&](std::size_t at, std::size_t count, std::size_t other,
+                          std::size_t others) {
+      std::vector<SequenceStep> steps = {
+          {std::span(first).subspan(at, count), TokenCount(at), first_blocks}};
+      if (others > 0)
+        steps.push_back(
+            {std::span(second).subspan(other, others), TokenCount(other), second_blocks});
+      const auto logits = executor.logits(steps);
+      got.insert(got.end(), logits.begin(), logits.begin() + 200);
+      expected.push_back(want[at + count - 1]);
+    };
+    step(0, 40, 0, 0);
+    step(40, 20, 0, 30);
+    for (std::size_t i = 60; i < 100; ++i) step(i, 1, i - 30, 1);
+    const Agreement a = compare(got, expected);
+    CAPTURE(family.name, a.nmse);
+    CHECK(a.nmse <= 1e-9);
   }
 }
 

@@ -19,7 +19,8 @@ TEST_CASE("The list of a layer's weights names what tables of tensors have", "[e
   const Layer any;
   std::set<std::string> unseen;
   for_each_weight([&](LayerWeight weight, const auto&) { unseen.emplace(name_of(weight)); }, any);
-  for (const char* id : {"llama-3.1-8b", "qwen2.5-7b", "qwen3-0.6b", "qwen3-30b-a3b"}) {
+  for (const char* id :
+       {"llama-3.1-8b", "qwen2.5-7b", "qwen3-0.6b", "qwen3-30b-a3b", "gemma-2-2b"}) {
     const auto spec = catalogue.model(id);
     REQUIRE(spec);
     const auto table = make_tensor_table(*spec, *QuantMix::from_name("Q4_K_M"));
