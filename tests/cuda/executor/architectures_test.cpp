@@ -3,6 +3,7 @@
 // caches and experts are.
 #include <algorithm>
 #include <cmath>
+#include <future>
 
 #include "engine/placement/check_shapes.hpp"
 #include "engine/synth/synthetic_model.hpp"
@@ -26,6 +27,17 @@ KnownModel known_of(const Family& family, std::size_t tokens) {
       family.traits, model_of(family), prompt_of(tokens, family.traits.vocabulary), {}};
   known.want = reference_logits(known.tiny, known.tokens);
   return known;
+}
+
+// References take most of the time: each has a thread.
+std::vector<KnownModel> known_of(const std::vector<Family>& families, std::size_t tokens) {
+  std::vector<std::future<KnownModel>> computed;
+  for (const Family& family : families)
+    computed.push_back(
+        std::async(std::launch::async, [&family, tokens] { return known_of(family, tokens); }));
+  std::vector<KnownModel> all;
+  for (auto& one : computed) all.push_back(one.get());
+  return all;
 }
 
 // Where parts of one sequence's model are, beside all on the GPU.
@@ -88,10 +100,9 @@ TEST_CASE("Families of architectures are not refused", "[cuda][architectures]") 
 TEST_CASE("Families of architectures on a GPU give the reference's logits",
           "[cuda][gpu][executor][architectures]") {
   for (const char* mix : {"F16", "Q4_K_M"})
-    for (const Family& family : families(mix)) {
-      const KnownModel known = known_of(family, 90);
+    for (const KnownModel& known : known_of(families(mix), 90)) {
       for (const Way& way : kWays) {
-        INFO(family.name() << " " << way.name);
+        INFO(known.name() << " " << way.name);
         check_near(known, agreement_of(known.tiny, way, known.tokens, known.want));
       }
     }
@@ -105,11 +116,10 @@ TEST_CASE("Families of architectures decode in steps of several sequences",
 
 TEST_CASE("Families of architectures have the reference's logits wherever layers are",
           "[cuda][gpu][hybrid][architectures]") {
-  for (const Family& family : families(std::vector<std::string>{"Q8_0", "F32"})) {
-    const KnownModel known = known_of(family, 90);
-    for (const NamedPlacement& c : shared_placements(family.traits))
+  for (const KnownModel& known : known_of(families(std::vector<std::string>{"Q8_0", "F32"}), 90)) {
+    for (const NamedPlacement& c : shared_placements(known.traits))
       for (const Way& way : {kWays[0], kWays[1]}) {
-        INFO(family.name() << ", " << c.name << ", " << way.name);
+        INFO(known.name() << ", " << c.name << ", " << way.name);
         check_near(known,
                    agreement_of(known.tiny, way, known.tokens, known.want, shared_by(c.placement)));
       }
@@ -129,12 +139,11 @@ TEST_CASE("Caches of these families leave the GPU and come back without a change
 }
 
 TEST_CASE("Quantized caches of these families stay close", "[cuda][gpu][executor][architectures]") {
-  for (const Family& family : with_own_attention("F16")) {
-    const KnownModel known = known_of(family, 90);
+  for (const KnownModel& known : known_of(with_own_attention("F16"), 90)) {
     ExecutorOptions options;
     options.kv_types = {QuantFormat::kQ8_0, QuantFormat::kQ8_0};
     for (const Way& way : kWays) {
-      INFO(family.name() << ", " << way.name);
+      INFO(known.name() << ", " << way.name);
       CHECK(agreement_of(known.tiny, way, known.tokens, known.want, options).mean_kl <= 1e-3);
     }
   }
@@ -142,9 +151,8 @@ TEST_CASE("Quantized caches of these families stay close", "[cuda][gpu][executor
 
 TEST_CASE("The host attends to a share of these families' cold blocks",
           "[cuda][gpu][hybrid][architectures]") {
-  for (const Family& family : with_own_attention("F16")) {
-    INFO(family.name());
-    const KnownModel known = known_of(family, 90);
+  for (const KnownModel& known : known_of(with_own_attention("F16"), 90)) {
+    INFO(known.name());
     ExecutorOptions options = keeping(32);
     options.host_share = 0.6;
     options.threads = 2;
