@@ -51,6 +51,12 @@ inline void set_gemma2(Hyperparameters& h) {
 // Two rotations.
 inline void set_scaled_rope(Hyperparameters& h) { h.rope_scale = 0.125f; }
 
+// No model has it with experts, but what adds their sums is another kernel.
+inline void set_scaled_branches(Hyperparameters& h) {
+  h.embedding_scale = 0.5f;
+  h.residual_scale = 3;
+}
+
 /// `mix`: of all of them.
 inline std::vector<Family> families(const std::string& mix) {
   std::vector<Family> all = {
@@ -66,6 +72,7 @@ inline std::vector<Family> families(const std::string& mix) {
       {{.architecture = "olmo2"}},
       {{.architecture = "olmo2", .window = 40, .window_full_every = 3}, set_scaled_rope},  // OLMo 3
       {{.architecture = "olmoe", .experts = 8}},
+      {{.architecture = "olmoe", .experts = 8}, set_scaled_branches},
       {{.architecture = "exaone4", .window = 40, .window_full_every = 3}},
       {{.architecture = "glm4"}},
       {{.architecture = "gemma", .kv_heads = 1, .tied = true}},
