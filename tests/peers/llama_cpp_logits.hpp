@@ -1,8 +1,9 @@
 #pragma once
-// Logits of llama.cpp's library for a file, on the CPU, with a cache in F32. As in
-// llama_cpp_loads.c, parameters are taken from the library and handed back, so that their fields
-// need not be known: the first three numbers of a context's are its tokens and those of its
-// batches, and the types of K and V are two neighbouring ones, F16 by default.
+// Logits of llama.cpp's library for a file, on the CPU, with a cache in F32 and without flash
+// attention, which would round to F16. As in llama_cpp_loads.c, parameters are taken from the
+// library and handed back, so that their fields need not be known: the first three numbers of a
+// context's are its tokens and those of its batches, four that are -1 end with flash attention
+// (0: none), and the types of K and V are two neighbouring ones, F16 by default.
 
 #include <dlfcn.h>
 #include <glob.h>
@@ -43,11 +44,12 @@ class LlamaCpp {
     if (!model) return std::nullopt;
     Parameters p = get<Parameters (*)()>("llama_context_default_params")();
     p.first = {context_tokens, 512, 512};
+    REQUIRE(disable_flash_attention(p));
     REQUIRE(set_cache_types(p));
     void* const context = get<void* (*)(void*, Parameters)>("llama_init_from_model")(model, p);
     std::optional<std::vector<float>> out;
     if (context) {
-      get<void (*)(void*, std::int32_t, std::int32_t)>("llama_set_n_threads")(context, 2, 2);
+      get<void (*)(void*, std::int32_t, std::int32_t)>("llama_set_n_threads")(context, 1, 1);
       out = decoded(model, context, tokens, prompt);
       get<void (*)(void*)>("llama_free")(context);
     }
@@ -85,6 +87,17 @@ class LlamaCpp {
     INFO(name);
     REQUIRE(found);
     return reinterpret_cast<F>(found);
+  }
+
+  static bool disable_flash_attention(Parameters& p) {
+    const std::array<std::int32_t, 4> automatic = {-1, -1, -1, -1};
+    for (std::size_t at = 0; at + sizeof automatic <= p.rest.size(); at += sizeof(std::int32_t)) {
+      char* const from = p.rest.data() + at;
+      if (std::memcmp(from, automatic.data(), sizeof automatic) != 0) continue;
+      std::memset(from + 3 * sizeof(std::int32_t), 0, sizeof(std::int32_t));
+      return true;
+    }
+    return false;
   }
 
   // Two null pointers, a callback and its data, are before the types.

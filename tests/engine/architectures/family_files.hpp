@@ -27,6 +27,7 @@ struct FamilyFile {
   // Values of vectors in place of the synthetic ones, by name.
   std::vector<std::pair<std::string, std::vector<float>>> vectors{};
   std::string mix = "F32";
+  double largest_score = 1;  // of attention, about; larger ones carry larger roundings
 };
 
 /// Heads of 32, two to a KV head; each with its own of what is asked for.
@@ -79,6 +80,7 @@ inline std::vector<FamilyFile> windowed_files() {
     out[6].vectors.emplace_back("blk." + std::to_string(i) + ".attn_norm.weight",
                                 std::vector<float>(128, 6.0f));
   out[6].vectors.emplace_back("output_norm.weight", std::vector<float>(128, 20.0f));
+  out[6].largest_score = 50;
   out[7].traits.layers = 6;
   out[7].keys = {{"rope.scaling.factor", 8.0f}, {"rope.scaling.type", std::string("linear")}};
   return out;

@@ -86,10 +86,12 @@ TEST_CASE("A list that is none of the blocks is refused with its first other ope
 TEST_CASE("Operations take weights of their kinds, which the layer has", "[engine][model]") {
   for (const Architecture& a : architectures())
     for (const int experts : {0, 4}) {
-      const auto tiny = fixtures::make_tiny_model({.architecture = std::string(a.name),
-                                                   .layers = 1,
-                                                   .output_bias = true,
-                                                   .experts = experts});
+      const fixtures::TinyTraits traits{.architecture = std::string(a.name),
+                                        .layers = 1,
+                                        .output_bias = true,
+                                        .experts = experts};
+      if (check_executable(fixtures::tiny_spec(traits))) continue;  // experts with GELU
+      const auto tiny = fixtures::make_tiny_model(traits);
       const Layer& layer = tiny.model.layers[0];
       std::vector<LayerWeight> used, bound;
       for (const LayerOp& op : layer.ops)
