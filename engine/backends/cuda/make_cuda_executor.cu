@@ -186,8 +186,9 @@ std::size_t pinned_by_upload(const ExecutorOptions& options) {
 
 using Bound = Result<std::shared_ptr<const Model>>;
 
-Bound bound(Result<Model> model) {
+Bound bound(Result<Model> model, const ExecutorOptions& options) {
   if (!model) return model.error();
+  choose_rope_factors(*model, options.context);
   return std::make_shared<const Model>(*std::move(model));
 }
 
@@ -213,11 +214,12 @@ MadeState uploaded(std::shared_ptr<const Model> model, const GgufFile* file,
 // A synthetic model with vectors, and only the matrices that the host keeps.
 Bound synthetic_host_model(const ModelSpec& spec, const TensorTable& tensors, std::uint64_t seed,
                            const HostPlacement& parts, const ExecutorOptions& options) {
-  if (!parts.any()) return bound(make_synthetic_vectors(spec, tensors, seed));
+  if (!parts.any()) return bound(make_synthetic_vectors(spec, tensors, seed), options);
   ThreadTeam team(options.threads, ThreadTeam::kSpinTime, options.stop);
   return bound(make_synthetic_model(
-      spec, tensors, seed, team, [&](const Tensor& t) { return parts.has(t); },
-      cuda::pinned_memory("weights", options.stop)));
+                   spec, tensors, seed, team, [&](const Tensor& t) { return parts.has(t); },
+                   cuda::pinned_memory("weights", options.stop)),
+               options);
 }
 
 // Bytes of the matrices in the host's memory. A separate embedding always is, because a GPU reads
@@ -252,7 +254,7 @@ std::optional<Error> refuse(const ExecutorOptions& options) {
 MadeState state_of_file(const GgufFile& file, const ExecutorOptions& options) {
   if (auto error = refuse(options)) return *error;
   prefetch_vectors(file);
-  auto model = bound(load_model(file));
+  auto model = bound(load_model(file), options);
   if (!model) return model.error();
   return uploaded(*std::move(model), &file, options);
 }

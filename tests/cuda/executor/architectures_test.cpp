@@ -196,3 +196,28 @@ TEST_CASE("Matrices in one tensor are made on the GPU as on the host",
     CHECK(together(**a, tokens) == together(**b, tokens));
   }
 }
+
+TEST_CASE("The length of sequences chooses between longrope's factors, as on the CPU",
+          "[cuda][gpu][executor][architectures]") {
+  const TinyModel tiny =
+      make_tiny_model({.architecture = "phi3", .mix = "F16", .layers = 3, .rope_factors = 24});
+  const ModelSpec& spec = tiny.model.spec;
+  const auto table = make_tensor_table(spec, *QuantMix::from_name("F16"));
+  REQUIRE(table);
+  ThreadTeam team(2);
+  const auto host = make_synthetic_model(spec, *table, 7, team);
+  REQUIRE(host);
+  const auto tokens = prompt_of(50, 500);
+  std::vector<std::vector<float>> logits;
+  for (const TokenCount context : {512, 8192}) {
+    Model chosen = *host;
+    choose_rope_factors(chosen, context);
+    const auto a = make_cuda_executor(std::make_shared<const Model>(chosen), ExecutorOptions{});
+    const auto b = make_synthetic_cuda_executor(spec, *table, 7, {.context = context});
+    REQUIRE(a);
+    REQUIRE(b);
+    logits.push_back(together(**b, tokens));
+    CHECK(together(**a, tokens) == logits.back());
+  }
+  CHECK(logits[0] != logits[1]);
+}
