@@ -66,7 +66,8 @@ TEST_CASE("Families have llama.cpp's logits", "[peers][families]") {
     for (const std::size_t prompt : {std::size_t(0), std::size_t(180)}) {
       const auto theirs = llama.logits(path, tokens, prompt, std::uint32_t(family.traits.context));
       INFO(family.name << ", a prompt of " << prompt);
-      REQUIRE(theirs);
+      CHECK(theirs);
+      if (!theirs) continue;
       const auto want = rows_of(*theirs, std::size_t(family.traits.vocabulary));
       const Agreement a = compare(own_logits(bytes, tokens, prompt), want);
       CAPTURE(a.nmse);

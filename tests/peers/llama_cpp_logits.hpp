@@ -6,11 +6,12 @@
 // (0: none), and the types of K and V are two neighbouring ones, F16 by default.
 
 #include <dlfcn.h>
-#include <glob.h>
 
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,9 +25,8 @@ class LlamaCpp {
  public:
   /// `folder`: where libllama and libggml are.
   explicit LlamaCpp(const std::string& folder) {
-    ggml_ = open(folder + "/libggml.*so*");
-    if (!ggml_) ggml_ = open(folder + "/libggml.so*");
-    llama_ = open(folder + "/libllama.*so*");
+    ggml_ = open(folder, "libggml.");
+    llama_ = open(folder, "libllama.");
     REQUIRE(ggml_);
     REQUIRE(llama_);
     get<void (*)(void (*)(int, const char*, void*), void*)>("llama_log_set")(only_errors, nullptr);
@@ -72,13 +72,15 @@ class LlamaCpp {
     if (level == kError) std::fputs(text, stderr);
   }
 
-  static void* open(const std::string& pattern) {
-    glob_t found;
-    void* library = nullptr;
-    if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
-      library = dlopen(found.gl_pathv[0], RTLD_NOW | RTLD_GLOBAL);
-    globfree(&found);
-    return library;
+  // The library whose name begins so: "libllama.so", "libllama.v0.5.0.so".
+  static void* open(const std::string& folder, const std::string& begins) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      const std::string name = entry.path().filename().string();
+      if (!name.starts_with(begins) || name.find(".so") == std::string::npos) continue;
+      if (void* const library = dlopen(entry.path().c_str(), RTLD_NOW | RTLD_GLOBAL))
+        return library;
+    }
+    return nullptr;
   }
 
   template <class F>

@@ -65,8 +65,8 @@ void AttentionStage::compute_angles(Worker& worker) {
 }
 
 // Normalizes the heads of a row's query or key, each or all of them at once, and applies RoPE.
-void AttentionStage::place_heads(int layer, std::int64_t row, std::span<float> heads,
-                                 const std::vector<float>& norm) const {
+void AttentionStage::norm_and_rotate(int layer, std::int64_t row, std::span<float> heads,
+                                     const std::vector<float>& norm) const {
   const Layer& w = step_.layer(layer);
   const std::size_t dim = std::size_t(w.attention.head_dim);
   const float eps = step_.model->hyper.norm_eps;
@@ -105,9 +105,9 @@ void AttentionStage::place_queries(int layer, std::int64_t row) {
   add_bias({q, q_width}, w.q_bias);
   add_bias({k, kv_width}, w.k_bias);
   add_bias({v, kv_width}, w.v_bias);
-  place_heads(layer, row, {q, q_width}, w.q_norm);
+  norm_and_rotate(layer, row, {q, q_width}, w.q_norm);
   scale_query(row, {q, q_width});
-  place_heads(layer, row, {k, kv_width}, w.k_norm);
+  norm_and_rotate(layer, row, {k, kv_width}, w.k_norm);
   const StepSequence& sequence = step_.sequence_of(row);
   cache_.store(layer, sequence.position(row), k, v, sequence.table);
 }
@@ -198,7 +198,7 @@ void AttentionStage::rope_query(int layer, float* q) {
   const Layer& w = step_.layer(layer);
   const std::size_t width = std::size_t(w.attention.q_width());
   add_bias({q, width}, w.q_bias);
-  place_heads(layer, 0, {q, width}, w.q_norm);
+  norm_and_rotate(layer, 0, {q, width}, w.q_norm);
   scale_query(0, {q, width});
 }
 

@@ -54,8 +54,8 @@ class AttentionStage {
 
  private:
   void place_queries(int layer, std::int64_t row);
-  void place_heads(int layer, std::int64_t row, std::span<float> heads,
-                   const std::vector<float>& norm) const;
+  void norm_and_rotate(int layer, std::int64_t row, std::span<float> heads,
+                       const std::vector<float>& norm) const;
   void scale_query(std::int64_t row, std::span<float> q) const;
   void rope_query(int layer, float* q);
   void size(int layer);

@@ -195,6 +195,7 @@ void describe_variants(const std::string& name, Described& d) {
 Described described(const FamilyFile& f) {
   Described d = plain(f.traits.architecture);
   d.layers = f.traits.layers;
+  d.kv_heads = f.traits.kv_heads;
   d.experts = f.traits.experts;
   d.experts_used = f.traits.experts_used;
   describe_variants(f.name, d);

@@ -113,6 +113,8 @@ inline std::vector<FamilyFile> family_files() {
     TinyTraits t = family_traits(mixture);
     t.experts = 8;
     t.experts_used = 3;
+    // llama.cpp takes OLMoE's norm over all keys to be as wide as the embedding.
+    if (t.architecture == "olmoe") t.kv_heads = t.heads;
     out.push_back({mixture, t});
   }
   for (FamilyFile& f : windowed_files()) out.push_back(std::move(f));
