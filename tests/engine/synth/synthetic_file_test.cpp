@@ -103,6 +103,7 @@ TEST_CASE("Architectures and layers that no file can have are refused by name", 
   CHECK(unknown->message.find("gemma9") != std::string::npos);
   CHECK(unknown->hint.find("llama4") != std::string::npos);
   ModelSpec windowed = spec_of("gemma3");
+  windowed.norms_per_layer = 4;
   windowed.window = SlidingWindow{.tokens = 128, .full_every = 6};
   const auto cut = check_file_architecture(windowed);
   REQUIRE(cut);
