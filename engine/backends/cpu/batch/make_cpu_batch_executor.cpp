@@ -10,7 +10,7 @@
 #include "core/text/unit_text.hpp"
 #include "engine/backends/cpu/batch/batch_bytes.hpp"
 #include "engine/backends/cpu/batch/cpu_batch_executor.hpp"
-#include "engine/load/load.hpp"
+#include "engine/backends/cpu/load_for_cpu.hpp"
 #include "engine/model/model_bytes.hpp"
 #include "engine/synth/synthetic_model.hpp"
 #include "engine/threads/thread_team.hpp"
@@ -73,7 +73,7 @@ Made make_cpu_batch_executor(std::shared_ptr<const Model> model, const ExecutorO
 Made make_cpu_batch_executor(const GgufFile& file, const ExecutorOptions& options,
                              const BatchOptions& batch) {
   if (auto error = check(options, batch)) return *std::move(error);  // before pages are read
-  auto model = load_with_pages(file, options.stop);
+  auto model = load_for_cpu(file, options);
   if (!model) return model.error();
   return make_cpu_batch_executor(std::make_shared<const Model>(*std::move(model)), options, batch);
 }
