@@ -23,7 +23,7 @@ namespace rigcast {
 namespace {
 
 constexpr std::size_t kShown = 3;
-constexpr std::size_t kShownOfMemory = 6;  // where it is short, for what helps depends on the user
+constexpr std::size_t kShownOfMemory = 8;  // where it is short, for what helps depends on the user
 
 double request_seconds(const Scenario& s) { return mean_turn(s).value; }
 

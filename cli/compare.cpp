@@ -127,6 +127,7 @@ class RigPlanner {
         out.is_beyond_budget = planner::is_beyond(compared.budget, out.price);
         out.watts = planner::watts_of(scenario->rig);
       }
+      if (!workload_) warn_of_hours(*scenario);
       workload_ = scenario->workload;
       if (out.is_beyond_budget)
         out.models.push_back({scenario->model.name, {}, {}, planner::beyond_text(out.price)});
@@ -135,7 +136,8 @@ class RigPlanner {
     }
     return out;
   }
-  const Workload& workload() const { return workload_; }
+  // Of the rig that was last looked at.
+  const Workload& workload() const { return *workload_; }
 
  private:
   planner::ComparedModel best(const TomlDocument& document, const Scenario& s) const {
@@ -181,7 +183,7 @@ class RigPlanner {
   planner::Constraints constraints_;
   planner::QualityTable quality_;
   std::function<void()> watch_;
-  Workload workload_;
+  std::optional<Workload> workload_;
 };
 
 // --model A,B; the document is left with none of several.

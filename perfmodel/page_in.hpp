@@ -10,8 +10,8 @@
 
 namespace rigcast {
 
-/// The host's memory as the pools that compete for it when a step of `batch` runs; with what the
-/// entry of the scenario's timeline has beside it, if `at` is given.
+/// The host's memory as the pools that compete for it when a step of `batch` runs, beside what the
+/// timeline's entry `at` has: without it, its first entry.
 HostPools host_pools(const StepContext& context, const Placement& placement,
                      const MemoryPlan& memory, const Batch& batch,
                      const TimelineEntry* at = nullptr);

@@ -24,6 +24,8 @@ constexpr std::size_t kFewestCells = 4;
 constexpr std::size_t kMaxCliffs = 3;
 constexpr std::size_t kMaxHours = 12;
 constexpr std::size_t kMaxAdvice = 3;
+constexpr std::size_t kMaxAdviceOnMemory =
+    8;  // where it is short, for what helps depends on the user
 constexpr std::size_t kChangeWidth = 22;
 constexpr std::size_t kFlagsWidth = 24;
 constexpr std::size_t kMaxNotes = 5;
@@ -320,7 +322,10 @@ class Screen : TextScreen {
                        text_count(r_.max_context), text_count(s_.workload.context)));
       label = "        ";
     }
-    for (std::size_t i = 0; i < std::min(r_.advice.size(), kMaxAdvice); ++i) {
+    const bool is_short =
+        (r_.paging && r_.paging->reclaim != "fits") || (r_.hours && r_.hours->first_page);
+    const std::size_t shown = is_short ? kMaxAdviceOnMemory : kMaxAdvice;
+    for (std::size_t i = 0; i < std::min(r_.advice.size(), shown); ++i) {
       const Advice& a = r_.advice[i];
       const std::string change = pad_right(printable(a.change), kChangeWidth);
       advice_row(label + change + "  " + effect_text(a, r_.fits),

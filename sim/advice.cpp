@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "core/model/quantized_model.hpp"
 #include "core/runtime/format_group.hpp"
@@ -149,7 +151,7 @@ class Collector {
     if (m.lock == MemoryLock::kNone && s_.runtime.rules == RuntimeRules::kRigcast)
       set("lock the KV cache", "memory.lock", quoted("kv"));
     if (!m.in_order && s_.settings.mmap && s_.runtime.rules == RuntimeRules::kRigcast)
-      set("weights leave in order (MADV_SEQUENTIAL)", "memory.in_order", "true");
+      set("weights read in order", "memory.in_order", "true");
     if (m.swap.value > 0) {
       set("no swap", "memory.swap", quoted("0 B"));
       if (m.swap_on == SwapDevice::kDisk && m.page_cluster < 5)
@@ -213,11 +215,11 @@ Seconds first_token(const Report& r) {
 
 // Where the hours of a timeline stand. Its rate is that of all sessions together.
 std::string effect_on_hours(const Hours& before, const Hours& after) {
-  const std::string all = "all sessions, over the hours";
+  const std::string all = "all sessions at the slowest";
   if (!before.first_page) return all;
-  if (!after.first_page) return all + ", memory suffices";
+  if (!after.first_page) return "memory suffices, " + all;
   if (*after.first_page <= *before.first_page) return all;
-  return fmt::format("{}, memory is full from {}", all, hours_text(*after.first_page));
+  return fmt::format("memory is full from {}, {}", hours_text(*after.first_page), all);
 }
 
 std::string effect(const Report& before, const Report& after) {
@@ -237,11 +239,13 @@ std::string effect(const Report& before, const Report& after) {
   return "";
 }
 
-// Tokens/s of all sessions of a timeline together, in the mean; of one moment, those then.
-double hourly_rate(const Hours& hours) {
-  const HourPoint &first = hours.points.front(), &last = hours.points.back();
-  if (last.at > first.at) return hours.tokens / (last.at - first.at).value;
-  return last.sessions * last.tokens_per_s;
+// Tokens/s of all sessions of a timeline together, where they are slowest: what makes the good
+// hours faster does not help who waits in the bad ones. 0 if one ends the program.
+double slowest_rate(const Hours& hours) {
+  double slowest = std::numeric_limits<double>::infinity();
+  for (const HourPoint& p : hours.points)
+    if (p.sessions > 0) slowest = std::min(slowest, p.sessions * p.tokens_per_s);
+  return std::isfinite(slowest) ? slowest : 0;
 }
 
 }  // namespace
@@ -251,7 +255,7 @@ std::vector<Alternative> alternatives(const Scenario& scenario, const Report& re
 }
 
 Seconds request_time(const Report& r) {
-  if (r.hours) return Seconds{double(r.scenario->workload.output_tokens) / hourly_rate(*r.hours)};
+  if (r.hours) return Seconds{double(r.scenario->workload.output_tokens) / slowest_rate(*r.hours)};
   return first_token(r) + r.tpot.mean * double(r.scenario->workload.output_tokens - 1);
 }
 
@@ -272,7 +276,7 @@ std::vector<TriedAlternative> try_alternatives(const TomlDocument& document,
     Advice advice;
     advice.change = a.change;
     advice.flags = a.flags;
-    advice.tokens_per_s = other.hours ? hourly_rate(*other.hours) : other.decode_tokens_per_s;
+    advice.tokens_per_s = other.hours ? slowest_rate(*other.hours) : other.decode_tokens_per_s;
     if (advice.tokens_per_s <= 0) continue;
     advice.ttft = first_token(other);
     advice.note = effect(report, other);

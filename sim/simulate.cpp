@@ -124,10 +124,15 @@ class Simulation {
     const Paging last = decode.paging(s_.workload.last_position());
     if (last.reclaim != Reclaim::kFull) return;
     report_.fits = false;
+    const MemorySettings& m = *s_.memory;
+    const bool has_swap = m.limit && m.swap >= last.lacking && m.swappiness > 0;
     report_.errors.push_back(fmt::format(
-        "does not fit: with {} tokens memory lacks {}, of which too little may be swapped: "
-        "the system would end the program",
-        text_count(s_.workload.last_position()), text_gib(last.lacking)));
+        "does not fit: with {} tokens memory lacks {}, {}: the system would end the program",
+        text_count(s_.workload.last_position()), text_gib(last.lacking),
+        has_swap
+            ? "and a control group without files that may leave is not swapped while all of it "
+              "is in use"
+            : "of which too little may be swapped"));
   }
 
   // Where layers were moved off the GPU, or do not fit on it.

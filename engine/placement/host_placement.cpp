@@ -24,6 +24,12 @@ HostPlacement::HostPlacement(const ModelSpec& spec, const Placement& placement, 
   }
 }
 
+HostPlacement HostPlacement::whole_model() {
+  HostPlacement all;
+  all.decodes_ = true;
+  return all;
+}
+
 bool HostPlacement::has(TensorRole role, int i) const {
   using enum TensorRole;
   if (decodes_) return true;

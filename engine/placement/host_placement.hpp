@@ -30,6 +30,8 @@ struct HostOp {
 class HostPlacement {
  public:
   HostPlacement() = default;  // none
+  /// The host has all, and there is no GPU.
+  static HostPlacement whole_model();
   /// `splits_cold_kv`: in layers whose cache the GPU attends to, the host attends to a share of the
   /// evicted blocks.
   HostPlacement(const ModelSpec& spec, const Placement& placement, bool splits_cold_kv = false);

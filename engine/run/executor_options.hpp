@@ -15,14 +15,16 @@
 
 namespace rigcast::engine {
 
-enum class MappedPages {
-  kTouched,  // in memory before the first token
-  kLazy,     // read where they are used first
+/// Where the CPU has the weights of a file.
+enum class WeightPages {
+  kTouched,  // mapped, and in memory before the first token
+  kLazy,     // mapped, and read where they are used first
   kInOrder,  // the same, and leave in the order in which they came
+  kCopied,   // in memory of their own: nothing of them leaves but to swap
 };
 
-/// The CPU's executor uses kv_types, kv_block, kv_memory, pages, ubatch, context, ram_limit,
-/// threads and stop.
+/// The CPU's executor uses kv_types, kv_block, kv_memory, weights, weight_memory, ubatch, context,
+/// ram_limit, threads and stop.
 struct ExecutorOptions {
   KvTypes kv_types{};  // F16, Q8_0, Q4_0
   TokenCount kv_block = 128;
@@ -43,8 +45,9 @@ struct ExecutorOptions {
   std::optional<Placement> placement{};  // absent: all on the GPU
   int threads = 1;                       // host threads, for the host's parts
   PrefillOffloadPolicy prefill_offload = PrefillOffloadPolicy::kFaster;
-  Allocator kv_memory{};                      // of the host's caches; absent: large pages
-  MappedPages pages = MappedPages::kTouched;  // of a file, where the CPU computes with them
+  Allocator kv_memory{};  // of the host's caches; absent: large pages
+  WeightPages weights = WeightPages::kTouched;
+  Allocator weight_memory{};  // of weights that are copied by the CPU alone; absent: large pages
   StopFlag stop{};  // asked between layers and by the host's threads; ends a call with Interrupted
   // Called by every host thread before each host operation; an exception ends the step.
   std::function<void(int thread)> before_host_op{};

@@ -134,12 +134,18 @@ Paging reclaim(const HostPools& given, const MemorySettings& m) {
   const Bytes reclaimable_files = p.files + p.other_files;
   const Bytes files_left = std::max(Bytes{}, p.room - resident);
   const Bytes must_swap = std::max(Bytes{}, resident - p.room);
+  // Reclaim takes from the inactive lists, and makes an active page inactive only beside them, 32
+  // at a time (shrink_lruvec in vmscan.c). In a control group that has no page of a file, memory
+  // that every step touches is active throughout, and an allocation gives up after 16 tries: its
+  // program is ended, however much swap is free. So it was in 8 of 8 runs with locked or copied
+  // weights.
+  const bool never_inactive = m.limit && reclaimable_files.value <= 0 && p.stream.value <= 0;
   // The kernel swaps to zram whether that makes room or not. With swappiness 0 a control group
   // never swaps while it has pages of files, and a system when it has next to none.
   const bool has_swap = swap.value > 0 || (m.swap.value > 0 && p.swap.value <= 0);
   const bool at_0 = reclaimable_files.value <= 0 || (!m.limit && must_swap.value > 0);
   const bool may_swap = has_swap && p.anonymous.value > 0 && (m.swappiness > 0 || at_0);
-  if (must_swap > (may_swap ? std::min(swap, p.anonymous) : Bytes{})) {
+  if (must_swap > (may_swap && !never_inactive ? std::min(swap, p.anonymous) : Bytes{})) {
     out.reclaim = Reclaim::kFull;
     return out;
   }

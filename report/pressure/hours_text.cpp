@@ -13,7 +13,7 @@
 namespace rigcast {
 namespace {
 
-constexpr std::size_t kBesideChart = 16;
+constexpr std::size_t kBesideChart = 24;
 
 std::string_view payer_text(std::string_view reclaim) {
   if (reclaim == "files") return "weights read again";

@@ -149,9 +149,10 @@ TEST_CASE("Caches that VRAM has no room for end the hours, as those of RAM do", 
 }
 
 TEST_CASE("Every change of regime is found to a second", "[pressure]") {
-  // It fits, then the cache is swapped, then swap is full.
+  // It fits, then the cache is swapped beside files that are read once, then swap is full.
   Scenario s = growing({{"memory.limit", "6 GiB"}, {"memory.swap", "1 GiB"}});
   s.memory->lock = MemoryLock::kWeights;
+  for (TimelineEntry& e : s.memory->timeline) e.stream = BytesPerSecond{1e8};
   const Report r = report_of(std::move(s));
   REQUIRE(r.hours);
   int changes = 0;

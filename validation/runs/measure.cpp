@@ -78,10 +78,12 @@ std::optional<Error> set_gpu(const Scenario& s, const ExecuteOptions& options,
   return std::nullopt;
 }
 
-std::shared_ptr<std::byte> make_locked_pages(std::size_t bytes) {
-  auto pages = make_large_pages(bytes);
-  lock_pages(pages.get(), bytes, "KV cache");
-  return pages;
+Allocator locked_pages(const char* what) {
+  return [what](std::size_t bytes) {
+    auto pages = make_large_pages(bytes);
+    lock_pages(pages.get(), bytes, what);
+    return pages;
+  };
 }
 
 void lock_weights(const GgufFile& file) {
@@ -99,8 +101,10 @@ Result<ExecutorOptions> executor_options(const Scenario& s, const ExecuteOptions
   how.stop = stop_flag();
   // Where memory does not suffice, pages that are read ahead of their use leave before it, and
   // those that stay are taken for ones in frequent use.
-  if (s.memory) how.pages = s.memory->in_order ? MappedPages::kInOrder : MappedPages::kLazy;
-  if (s.memory && s.memory->locks_kv()) how.kv_memory = make_locked_pages;
+  if (s.memory) how.weights = s.memory->in_order ? WeightPages::kInOrder : WeightPages::kLazy;
+  if (!s.settings.mmap) how.weights = WeightPages::kCopied;
+  if (s.memory && s.memory->locks_weights()) how.weight_memory = locked_pages("weights");
+  if (s.memory && s.memory->locks_kv()) how.kv_memory = locked_pages("KV cache");
   if (!s.settings.op_offload) how.prefill_offload = PrefillOffloadPolicy::kHost;
   if (options.backend->is_gpu())
     if (auto error = set_gpu(s, options, how)) return *error;
@@ -139,7 +143,7 @@ Result<Loaded> load_file(const Scenario& s, const ExecuteOptions& options) {
   const Stopwatch watch;
   auto file = GgufFile::open(*s.model_file);
   if (!file) return file.error();
-  if (s.memory && s.memory->locks_weights()) lock_weights(*file);
+  if (s.memory && s.memory->locks_weights() && s.settings.mmap) lock_weights(*file);
   // A vocabulary of 100,000 tokens takes as long to sort as a gigabyte to read.
   auto vocabulary = std::async(std::launch::async, [&] { return file_tokenizer(*file); });
   auto executor = executor_of(s, options, &*file);

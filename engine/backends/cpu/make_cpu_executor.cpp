@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "engine/backends/cpu/cpu_executor.hpp"
-#include "engine/load/load.hpp"
+#include "engine/backends/cpu/load_for_cpu.hpp"
 #include "engine/synth/synthetic_model.hpp"
 #include "engine/threads/thread_team.hpp"
 
@@ -27,9 +27,7 @@ Result<std::unique_ptr<Executor>> executor_of(Result<Model> model, const Executo
 
 Result<std::unique_ptr<Executor>> make_cpu_executor(const GgufFile& file,
                                                     const ExecutorOptions& options) {
-  using enum MappedPages;
-  if (options.pages == kTouched) return executor_of(load_with_pages(file, options.stop), options);
-  return executor_of(load_mapped(file, options.pages == kInOrder), options);
+  return executor_of(load_for_cpu(file, options), options);
 }
 
 Result<std::unique_ptr<Executor>> make_synthetic_cpu_executor(const ModelSpec& spec,

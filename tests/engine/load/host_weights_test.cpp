@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "engine/backends/cpu/load_for_cpu.hpp"
 #include "engine/gguf/model/read_model.hpp"
 #include "engine/memory/process_memory.hpp"
 #include "engine/placement/prefill_offload.hpp"
@@ -129,6 +130,38 @@ TEST_CASE("What the host keeps of a file is read from it", "[engine][host]") {
   CHECK_THROWS_AS(
       with_host_weights(*bound, parts, &*file, {memory.make(), 1, [&] { return ++asked < 1; }}),
       MachineError);
+}
+
+TEST_CASE("Weights that the CPU alone has are copied where they are not to be mapped",
+          "[engine][host]") {
+  const TinyModel tiny = make_tiny_model(kTraits);
+  const auto table = make_tensor_table(tiny.model.spec, *QuantMix::from_name(kTraits.mix));
+  const test::Folder folder;
+  REQUIRE_FALSE(write_synthetic_file(tiny.model.spec, *table, kTraits.mix, 7, folder / "x.gguf",
+                                     [](std::uint64_t) { return true; }));
+  const auto file = GgufFile::open(folder / "x.gguf");
+  REQUIRE(file);
+  const auto bound = load_model(*file);
+  REQUIRE(bound);
+  Memory memory;
+  ExecutorOptions options;
+  options.weights = WeightPages::kCopied;
+  options.weight_memory = memory.make();
+  const auto copied = load_for_cpu(*file, options);
+  REQUIRE(copied);
+  CHECK(memory.holds(copied->embedding));
+  CHECK(memory.holds(copied->head));
+  for (std::size_t i = 0; i < copied->layers.size(); ++i)
+    for_each_matrix(
+        [&](LayerWeight, const Matrix& mine, const Matrix& its) {
+          CHECK(memory.holds(mine) == bool(its));
+          if (its) CHECK(same_bytes(mine, its));
+        },
+        copied->layers[i], bound->layers[i]);
+  options.weights = WeightPages::kLazy;
+  const auto mapped = load_for_cpu(*file, options);
+  REQUIRE(mapped);
+  CHECK(mapped->layers[0].q.data == bound->layers[0].q.data);
 }
 
 TEST_CASE("Weights are those of the file that was opened, whatever has its name by then",

@@ -100,6 +100,20 @@ TEST_CASE("Locked weights leave the cache alone to be swapped", "[pressure]") {
   CHECK(taken(p, {}).reclaim == Reclaim::kFull);
 }
 
+TEST_CASE("A control group without files is ended, however much swap is free", "[pressure]") {
+  HostPools p = short_of_memory();
+  p.locked = p.files;
+  p.files = p.touched = {};
+  MemorySettings m = with(1_GiB, 60);
+  m.limit = p.room;
+  CHECK(taken(p, m).reclaim == Reclaim::kFull);
+  p.stream = BytesPerSecond{1e8};  // whose pages are inactive, and go first
+  CHECK(taken(p, m).reclaim == Reclaim::kSwap);
+  p.stream = {};
+  p.room = p.locked + p.anonymous;
+  CHECK(taken(p, m).reclaim == Reclaim::kNone);
+}
+
 TEST_CASE("Memory that nobody touches is swapped once and costs no step anything", "[pressure]") {
   HostPools p = short_of_memory();
   p.idle = 54_MiB;

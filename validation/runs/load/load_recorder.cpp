@@ -35,6 +35,9 @@ void LoadRecorder::queued(CompletionId id, Time arrival, Time) {
   Request* r = find(id);
   if (!r) return;
   pass(arrival);
+  // What arrives during a step is told after its end, up to which time has passed already.
+  if (arrival < last_)
+    run_.waiting += std::chrono::duration<double>(last_ - arrival).count();
   ++alive_;
   r->times.queued = since_start(arrival);
 }

@@ -10,7 +10,7 @@
 #include "core/text/unit_text.hpp"
 #include "engine/backends/cpu/batch/batch_bytes.hpp"
 #include "engine/backends/cpu/batch/cpu_batch_executor.hpp"
-#include "engine/load/load.hpp"
+#include "engine/backends/cpu/load_for_cpu.hpp"
 #include "engine/model/model_bytes.hpp"
 #include "engine/synth/synthetic_model.hpp"
 #include "engine/threads/thread_team.hpp"
@@ -79,7 +79,7 @@ Made make_cpu_batch_executor(std::shared_ptr<const Model> model, const ExecutorO
 Made make_cpu_batch_executor(const GgufFile& file, const ExecutorOptions& options,
                              const BatchOptions& batch) {
   if (auto error = check(options, batch)) return *std::move(error);  // before pages are read
-  return made_of(load_with_pages(file, options.stop), options, batch);
+  return made_of(load_for_cpu(file, options), options, batch);
 }
 
 Made make_synthetic_cpu_batch_executor(const ModelSpec& spec, const TensorTable& tensors,
