@@ -49,15 +49,14 @@ int trit(int byte, int n) {
   return (byte * kPowers[n] % 256) * 3 / 256;
 }
 
-// E4M3 without a sign. The number that stands for none is 0 here, as a reader of GGUF has it.
+}  // namespace
+
 float unsigned_e4m3(int bits) {
   if (bits == 0x7F) return 0;
   const int exponent = bits >> 3 & 15, mantissa = bits & 7;
   return exponent == 0 ? std::ldexp(float(mantissa), -9)
                        : std::ldexp(float(mantissa + 8), exponent - 10);
 }
-
-}  // namespace
 
 void iq1_s(Block b, float* w) {
   const float d = half_at(b);

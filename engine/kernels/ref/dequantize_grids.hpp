@@ -7,6 +7,10 @@
 
 namespace rigcast::engine::ref {
 
+/// E4M3 without a sign, NVFP4's scale: `bits` are 0 to 255, of which the highest does not count.
+/// The pattern that stands for no number, 0x7F, is 0, as ggml has it.
+float unsigned_e4m3(int bits);
+
 void iq1_s(const std::uint8_t* block, float* w);
 void iq1_m(const std::uint8_t* block, float* w);
 void iq2_xxs(const std::uint8_t* block, float* w);
