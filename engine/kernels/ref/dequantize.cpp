@@ -179,7 +179,7 @@ void mxfp4(Block b, float* w) {
 }
 
 using Decode = void (*)(Block, float*);
-constexpr std::array<Decode, 26> kDecoders = {  // in the order of QuantFormat
+constexpr std::array<Decode, kComputedFormatCount> kDecoders = {  // in the order of QuantFormat
     f32,     f16,    bf16,  q4_0,    q4_1,   q5_0,   q5_1,  q8_0,  q2_k,
     q3_k,    q4_k,   q5_k,  q6_k,    iq4_nl, iq4_xs, mxfp4, iq1_s, iq1_m,
     iq2_xxs, iq2_xs, iq2_s, iq3_xxs, iq3_s,  tq1_0,  tq2_0, nvfp4};
@@ -188,7 +188,7 @@ constexpr std::array<Decode, 26> kDecoders = {  // in the order of QuantFormat
 
 void dequantize(QuantFormat format, const std::byte* blocks, std::span<float> out) {
   const QuantFormatInfo& f = info(format);
-  RIGCAST_ASSERT(is_in_gguf(format) && out.size() % f.block_elements == 0);
+  RIGCAST_ASSERT(is_computed(format) && out.size() % f.block_elements == 0);
   const auto* block = reinterpret_cast<Block>(blocks);
   for (std::size_t i = 0; i < out.size(); i += f.block_elements, block += f.block_bytes)
     kDecoders[std::size_t(format)](block, out.data() + i);

@@ -92,7 +92,7 @@ void mxfp4(const float* x, std::uint8_t* b) {
 }
 
 using Encode = void (*)(const float*, std::uint8_t*);
-constexpr std::array<Encode, 26> kEncoders = {  // in the order of QuantFormat
+constexpr std::array<Encode, kComputedFormatCount> kEncoders = {  // in the order of QuantFormat
     f32,
     f16,
     bf16,
@@ -124,7 +124,7 @@ constexpr std::array<Encode, 26> kEncoders = {  // in the order of QuantFormat
 
 void quantize(QuantFormat format, std::span<const float> values, std::byte* blocks) {
   const QuantFormatInfo& f = info(format);
-  RIGCAST_ASSERT(is_in_gguf(format) && values.size() % f.block_elements == 0);
+  RIGCAST_ASSERT(is_computed(format) && values.size() % f.block_elements == 0);
   auto* block = reinterpret_cast<std::uint8_t*>(blocks);
   for (std::size_t i = 0; i < values.size(); i += f.block_elements, block += f.block_bytes) {
     std::memset(block, 0, f.block_bytes);
