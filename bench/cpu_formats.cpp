@@ -26,6 +26,7 @@ constexpr std::size_t kBytes = std::size_t(256) << 20;   // bytes of a matrix th
 constexpr std::size_t kCached = std::size_t(256) << 10;  // and of one in the core's cache
 constexpr int kTurns = 5, kPasses = 256;
 constexpr double kDecodeBar = 0.6, kPromptBar = 0.5;  // relative to Q4_K
+constexpr double kUnpackedBar = 0.05;  // formats that are unpacked first: by weights, in the cache
 
 double processor_seconds() {
   timespec now{};
@@ -121,12 +122,17 @@ int main() {
   for (int i = 0; i < kComputedFormatCount; ++i) {
     const QuantFormat f = QuantFormat(i);
     const double d = median(decode[i]) / of_decode, p = median(prompt[i]) / of_prompt;
-    const bool low = d < kDecodeBar || (cpu::has_int8_kernel(f) && p < kPromptBar);
-    missed += low;
     const double c = median(cached[i]);
+    const bool unpacked = f >= QuantFormat::kIQ1_S && f <= QuantFormat::kNVFP4;
+    const bool slow = unpacked ? c < kUnpackedBar * of_cached : d < kDecodeBar;
+    const bool low = slow || (cpu::has_int8_kernel(f) && p < kPromptBar);
+    missed += low;
     fmt::print("{:<8}{:>8.1f} {:>8.2f} {:>15.1f} {:>8.2f} {:>10.0f} {:>8.2f}{}\n", info(f).name,
                d * of_decode, d, c, c / of_cached, p * of_prompt, p, low ? "   MISSED" : "");
   }
-  fmt::print("bars: {} of Q4_K's bytes a second, {} of its prompts\n", kDecodeBar, kPromptBar);
+  fmt::print(
+      "bars: {} of Q4_K's bytes a second, {} of its prompts; from IQ1_S on {} of its weights "
+      "in the cache\n",
+      kDecodeBar, kPromptBar, kUnpackedBar);
   return missed > 0 ? 1 : 0;
 }

@@ -57,6 +57,10 @@ loads() { # MODEL and FLAGS of rigcast synth
 for quant in F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K_M Q4_K_M Q5_K_M Q6_K IQ4_NL IQ4_XS; do
   loads smollm2-135m --quant $quant --layers 2
 done
+# Formats of 256 weights alone: rows of a multiple of as many.
+for quant in IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_M IQ3_XXS IQ3_M; do
+  loads qwen3-0.6b --quant $quant --layers 2
+done
 # A model of each architecture, and as many layers as have one of every kind.
 while read -r model layers; do
   loads "$model" --quant Q2_K --layers "$layers"

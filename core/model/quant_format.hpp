@@ -26,7 +26,6 @@ enum class QuantFormat : std::uint8_t {
   kIQ4_NL,
   kIQ4_XS,
   kMXFP4,
-  // Those below are known by size only: rigcast's engine has no code for them.
   kIQ1_S,
   kIQ1_M,
   kIQ2_XXS,
@@ -37,7 +36,8 @@ enum class QuantFormat : std::uint8_t {
   kTQ1_0,
   kTQ2_0,
   kNVFP4,
-  // Those that servers read from safetensors, and no GGUF file has. Scales of whole channels or of
+  // Those below are known by size only: rigcast's engine has no code for them. Servers read them
+  // from safetensors, and no GGUF file has them. Scales of whole channels or of
   // blocks of 128 x 128 are left out: 0.03 bits of a weight at most.
   kFP8,   // 8 bits with an exponent, E4M3
   kINT8,  // W8A8 of compressed-tensors
@@ -45,7 +45,7 @@ enum class QuantFormat : std::uint8_t {
 };
 inline constexpr int kQuantFormatCount = 29;
 /// The first of them, which the engine computes with.
-inline constexpr int kComputedFormatCount = 16;
+inline constexpr int kComputedFormatCount = 26;
 
 inline constexpr std::uint32_t kNotInGguf = ~0u;
 
@@ -75,7 +75,6 @@ inline constexpr std::array<QuantFormatInfo, kQuantFormatCount> kQuantFormats = 
     {"IQ4_NL", 32, 18, 20},
     {"IQ4_XS", 256, 136, 23},
     {"MXFP4", 32, 17, 39},
-    // known by size only
     {"IQ1_S", 256, 50, 19},
     {"IQ1_M", 256, 56, 29},
     {"IQ2_XXS", 256, 66, 16},
@@ -86,7 +85,7 @@ inline constexpr std::array<QuantFormatInfo, kQuantFormatCount> kQuantFormats = 
     {"TQ1_0", 256, 54, 34},
     {"TQ2_0", 256, 66, 35},
     {"NVFP4", 64, 36, 40},
-    // of servers
+    // known by size only
     {"FP8", 1, 1, kNotInGguf},
     {"INT8", 1, 1, kNotInGguf},
     {"INT4", 128, 67, kNotInGguf},
@@ -98,7 +97,7 @@ constexpr bool is_computed(QuantFormat f) { return int(f) < kComputedFormatCount
 
 constexpr bool is_in_gguf(QuantFormat f) { return info(f).gguf_type != kNotInGguf; }
 
-static_assert(is_computed(QuantFormat::kMXFP4) && !is_computed(QuantFormat::kIQ1_S));
+static_assert(is_computed(QuantFormat::kNVFP4) && !is_computed(QuantFormat::kFP8));
 static_assert(info(QuantFormat::kQ4_K).bits_per_weight() == 4.5);
 static_assert(info(QuantFormat::kQ6_K).bits_per_weight() == 6.5625);
 static_assert(info(QuantFormat::kQ8_0).bits_per_weight() == 8.5);

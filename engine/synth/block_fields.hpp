@@ -54,6 +54,20 @@ RIGCAST_HOST_DEVICE inline void set_four_bit_fields(std::uint8_t* p) {
   }
 }
 
+/// IQ1_M: d is what four words have above four scales of three bits.
+RIGCAST_HOST_DEVICE inline void set_scattered(std::uint8_t* words, const WeightScales& s) {
+  for (int k = 0; k < 4; ++k) {
+    const unsigned kept = k < 3 ? 0x0FFFu : 0x8FFFu;  // a random sign
+    const unsigned word = load_bytes<std::uint16_t>(words + 2 * k) & kept;
+    store_bytes(words + 2 * k, std::uint16_t(word | (s.d >> (4 * k) & 15u) << 12));
+  }
+}
+
+/// A scale of a byte: one of two neighbours at random, so that the mean square is as wanted.
+RIGCAST_HOST_DEVICE inline void set_byte_scale(std::uint8_t& scale, const WeightScales& s) {
+  scale = std::uint8_t(s.exponent + (scale < s.doubled_of_256));
+}
+
 /// Overwrites random bytes with the fields of one block.
 template <QuantFormat kFormat>
 RIGCAST_HOST_DEVICE inline void set_block_fields(std::uint8_t* block, const WeightScales& s) {
@@ -66,7 +80,15 @@ RIGCAST_HOST_DEVICE inline void set_block_fields(std::uint8_t* block, const Weig
     const float value = s.centre + s.step * float(odd);
     store_bytes(block, kFormat == kF16 ? small_to_fp16(value) : finite_to_bfloat(value));
   } else if constexpr (kFormat == kMXFP4) {
-    block[0] = std::uint8_t(s.exponent + (block[0] < s.doubled_of_256));
+    set_byte_scale(block[0], s);
+  } else if constexpr (kFormat == kNVFP4) {
+    for (int i = 0; i < 4; ++i) set_byte_scale(block[i], s);
+  } else if constexpr (kFormat == kIQ1_M) {
+    set_scattered(block + 48, s);
+  } else if constexpr (kFormat == kTQ1_0) {
+    set_signed(block + 52, s);
+  } else if constexpr (kFormat == kTQ2_0) {
+    set_signed(block + 64, s);
   } else if constexpr (kFormat == kQ4_1 || kFormat == kQ5_1) {
     set_pair(block, s);
   } else if constexpr (kFormat == kQ2_K) {

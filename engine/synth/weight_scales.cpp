@@ -5,6 +5,8 @@
 
 #include "core/base/error.hpp"
 #include "engine/kernels/ref/block_tables.hpp"
+#include "engine/kernels/ref/dequantize_grids.hpp"
+#include "engine/kernels/ref/grids.hpp"
 #include "engine/kernels/ref/half.hpp"
 
 namespace rigcast::engine {
@@ -31,6 +33,37 @@ double variance(int n) { return (double(n) * n - 1) / 12; }
 // The variance of the odd numbers from 1 - n to n - 1: n levels with a step of 2.
 double odd_variance(double n) { return (n * n - 1) / 3; }
 
+// The mean square of a grid's values, each of which is `offset` more than what it stands for.
+template <class Word, std::size_t kPoints>
+double mean_square(const ref::Grid<Word, kPoints>& grid, double offset = 0) {
+  double sum = 0;
+  for (const Word point : grid.at)
+    for (std::size_t k = 0; k < sizeof point; ++k) {
+      const double value = double(point >> (8 * k) & 255) - offset;
+      sum += value * value;
+    }
+  return sum / double(kPoints * sizeof(Word));
+}
+
+// The mean square of 2 n + 1 for n from 0 to `most`.
+double odd_mean_square(int most) {
+  double sum = 0;
+  for (int n = 0; n <= most; ++n) sum += (2.0 * n + 1) * (2 * n + 1);
+  return sum / (most + 1);
+}
+
+// Of random bytes of five base-3 digits, the last four of which have four. A decoder takes any.
+double ternary_mean_square() {
+  const auto of_digits = [](int byte, int count) {
+    int ones = 0;
+    for (int n = 0, left = byte; n < count; ++n, left = left * 3 & 255) ones += left * 3 / 256 != 1;
+    return ones;
+  };
+  double sum = 0;
+  for (int byte = 0; byte < 256; ++byte) sum += 48 * of_digits(byte, 5) + 4 * of_digits(byte, 4);
+  return sum / (256 * 256);
+}
+
 // The variance of a weight if d is 1. Sub-scales: as synth.cpp draws them.
 double variance_at_unit_d(QuantFormat f) {
   switch (f) {
@@ -49,7 +82,17 @@ double variance_at_unit_d(QuantFormat f) {
     case kF32: return odd_variance(1 << 24);
     case kF16:
     case kBF16: return odd_variance(1 << 16);
-    case kMXFP4: return mean_square(ref::kTwiceE2M1);  // its scale is a power of two
+    case kMXFP4:
+    case kNVFP4: return mean_square(ref::kTwiceE2M1);  // all scales are of bytes
+    case kIQ1_S:
+    case kIQ1_M: return odd_mean_square(7) / 64 * (mean_square(ref::kIq1Grid, 8) + 1);
+    case kIQ2_XXS: return odd_mean_square(15) / 64 * mean_square(ref::kIq2XxsGrid);
+    case kIQ2_XS: return odd_mean_square(15) / 64 * mean_square(ref::kIq2XsGrid);
+    case kIQ2_S: return odd_mean_square(15) / 64 * mean_square(ref::kIq2SGrid);
+    case kIQ3_XXS: return odd_mean_square(15) / 16 * mean_square(ref::kIq3XxsGrid);
+    case kIQ3_S: return odd_mean_square(15) * mean_square(ref::kIq3SGrid);
+    case kTQ1_0: return ternary_mean_square();
+    case kTQ2_0: return mean_square(-1, 2);
     default: RIGCAST_ASSERT(!"a format that the engine computes with");
   }
 }
@@ -75,6 +118,20 @@ void set_exponents(double wanted, WeightScales& s) {
   // The exponent is that of twice the scale, because the codes are doubled.
   s.exponent = std::uint8_t(power + 128);
   s.doubled_of_256 = int(std::nearbyint(256 * (square / low - 1) / 3));
+}
+
+// The same of NVFP4's scales: two neighbouring bytes of E4M3.
+void set_e4m3(double wanted, WeightScales& s) {
+  const double square = wanted * wanted;
+  const auto square_of = [](int code) {  // of half the scale, because the codes are doubled
+    const double scale = 0.5 * double(ref::unsigned_e4m3(code));
+    return scale * scale;
+  };
+  int code = 0;
+  while (code < 125 && square_of(code + 1) <= square) ++code;
+  s.exponent = std::uint8_t(code);
+  const double share = (square - square_of(code)) / (square_of(code + 1) - square_of(code));
+  s.doubled_of_256 = int(std::nearbyint(256 * share));
 }
 
 // Values near `centre` in steps of a power of two: these are exact, and so the same with a fused
@@ -115,6 +172,10 @@ WeightScales weight_scales(const Tensor& t, bool routes) {
   if (whole_floats) return s;
   if (t.format == kMXFP4) {
     set_exponents(unit, s);
+    return s;
+  }
+  if (t.format == kNVFP4) {
+    set_e4m3(unit, s);
     return s;
   }
   s.d = ref::float_to_half(float(unit));

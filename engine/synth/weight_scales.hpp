@@ -11,7 +11,7 @@ namespace rigcast::engine {
 struct WeightScales {
   std::uint16_t d = 0;     // FP16; its sign is random in formats without a min
   std::uint16_t dmin = 0;  // FP16; subtracts the mean of the codes
-  // MXFP4: the exponent, and how many of 256 blocks have the next one.
+  // MXFP4, NVFP4: the byte of a scale, and how many of 256 scales have the next one.
   std::uint8_t exponent = 0;
   int doubled_of_256 = 0;
   // F32, F16, BF16: centre + step * odd integer

@@ -53,6 +53,5 @@ TEST_CASE("The smallest mixes are searched where memory is short", "[planner]") 
   const fixtures::Settings large = {{"model.name", "llama-3.3-70b"}, {"rig.gpu", "rtx-4090"}};
   for (const char* mix : {"Q4_K_M", "IQ3_M", "IQ3_XXS", "IQ2_M", "IQ2_XXS"})
     CHECK(has(mixes(large), mix));
-  // Its engine has no code for them.
-  CHECK_FALSE(has(mixes(fixtures::with(large, {{"runtime.name", "rigcast"}})), "IQ2_M"));
+  CHECK(has(mixes(fixtures::with(large, {{"runtime.name", "rigcast"}})), "IQ2_M"));
 }

@@ -6,6 +6,7 @@
 
 #include "core/base/error.hpp"
 #include "engine/kernels/ref/block_tables.hpp"
+#include "engine/kernels/ref/dequantize_grids.hpp"
 #include "engine/kernels/ref/half.hpp"
 
 // Exactness: d has 11 significant bits, scales and mins at most 6, and a code at most 5 if a min
@@ -179,8 +180,9 @@ void mxfp4(Block b, float* w) {
 
 using Decode = void (*)(Block, float*);
 constexpr std::array<Decode, kComputedFormatCount> kDecoders = {  // in the order of QuantFormat
-    f32,  f16,  bf16, q4_0, q4_1, q5_0,   q5_1,   q8_0,
-    q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, mxfp4};
+    f32,     f16,    bf16,  q4_0,    q4_1,   q5_0,   q5_1,  q8_0,  q2_k,
+    q3_k,    q4_k,   q5_k,  q6_k,    iq4_nl, iq4_xs, mxfp4, iq1_s, iq1_m,
+    iq2_xxs, iq2_xs, iq2_s, iq3_xxs, iq3_s,  tq1_0,  tq2_0, nvfp4};
 
 }  // namespace
 

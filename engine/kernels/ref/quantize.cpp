@@ -9,6 +9,7 @@
 #include "core/base/error.hpp"
 #include "engine/kernels/ref/block_tables.hpp"
 #include "engine/kernels/ref/half.hpp"
+#include "engine/kernels/ref/quantize_grids.hpp"
 #include "engine/kernels/ref/quantize_k.hpp"
 #include "engine/kernels/ref/quantize_steps.hpp"
 
@@ -92,10 +93,32 @@ void mxfp4(const float* x, std::uint8_t* b) {
 
 using Encode = void (*)(const float*, std::uint8_t*);
 constexpr std::array<Encode, kComputedFormatCount> kEncoders = {  // in the order of QuantFormat
-    f32,           f16,           bf16,          q4_0,          q4_1,
-    q5_0,          q5_1,          q8_0,          quantize_q2_k, quantize_q3_k,
-    quantize_q4_k, quantize_q5_k, quantize_q6_k, iq4_nl,        quantize_iq4_xs,
-    mxfp4};
+    f32,
+    f16,
+    bf16,
+    q4_0,
+    q4_1,
+    q5_0,
+    q5_1,
+    q8_0,
+    quantize_q2_k,
+    quantize_q3_k,
+    quantize_q4_k,
+    quantize_q5_k,
+    quantize_q6_k,
+    iq4_nl,
+    quantize_iq4_xs,
+    mxfp4,
+    quantize_iq1_s,
+    quantize_iq1_m,
+    quantize_iq2_xxs,
+    quantize_iq2_xs,
+    quantize_iq2_s,
+    quantize_iq3_xxs,
+    quantize_iq3_s,
+    quantize_tq1_0,
+    quantize_tq2_0,
+    quantize_nvfp4};
 
 }  // namespace
 

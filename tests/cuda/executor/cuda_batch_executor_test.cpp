@@ -26,6 +26,7 @@ void check_against_reference(TinyTraits traits, const std::vector<std::string>& 
 TEST_CASE("Sequences of a batch have the reference's logits", "[cuda][gpu][batch]") {
   check_against_reference({}, kMixes);
   check_against_reference({}, {"Q4_1", "Q5_0", "Q5_1", "Q3_K_M", "Q2_K", "IQ4_NL", "IQ4_XS"});
+  check_against_reference({}, {"IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_S", "IQ2_M", "IQ3_XXS", "IQ3_M"});
   check_against_reference({.heads = 2, .kv_heads = 1, .head_dim = 128}, {"F16", "Q4_K_M"});
   check_against_reference({.tied = true, .rope_freqs = true}, {"F16", "Q8_0", "Q4_K_M"});
   check_against_reference({.window = 30}, {"F16", "Q4_K_M"});

@@ -46,6 +46,7 @@ void check(TinyTraits traits, const std::vector<std::string>& mixes) {
 TEST_CASE("llama on a GPU gives the reference's logits", "[cuda][gpu][executor]") {
   check({}, kMixes);
   check({}, {"Q4_1", "Q5_0", "Q5_1", "Q3_K_M", "Q2_K", "IQ4_NL", "IQ4_XS"});
+  check({}, {"IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_S", "IQ2_M", "IQ3_XXS", "IQ3_M"});
 }
 
 TEST_CASE("Heads of 128 that share one KV head, on a GPU", "[cuda][gpu][executor]") {

@@ -67,7 +67,8 @@ void check_rows(const Weights& w, cuda::RowRange range) {
 
 }  // namespace
 
-TEST_CASE("Weights on the GPU are those of the scalar reference, bit for bit", "[cuda][gpu]") {
+TEST_CASE("Weights on the GPU are those of the scalar reference, bit for bit",
+          "[cuda][gpu][formats]") {
   for (const QuantFormat f : fixtures::kAllFormats) {
     if (info(f).block_elements <= 32) {
       check_rows(wild(f, 32, 1), {0, 1});
@@ -80,7 +81,7 @@ TEST_CASE("Weights on the GPU are those of the scalar reference, bit for bit", "
   }
 }
 
-TEST_CASE("Rows of an embedding by id", "[cuda][gpu]") {
+TEST_CASE("Rows of an embedding by id", "[cuda][gpu][formats]") {
   const Stream stream;
   const std::vector<int> ids = {30, 0, 7, 7, 16};
   for (const QuantFormat f : fixtures::kAllFormats) {

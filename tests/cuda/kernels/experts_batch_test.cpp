@@ -363,13 +363,14 @@ TEST_CASE("Experts without tokens, with one and with many", "[cuda][sm_80][gpu]"
   }
 }
 
-TEST_CASE("Experts in every format that groups take", "[cuda][sm_80][gpu]") {
+TEST_CASE("Experts in every format that groups take", "[cuda][sm_80][gpu][formats]") {
   using enum QuantFormat;
   const Stream stream;
   const GroupsOnDevice g{20, kUsed, kExperts, 16};
   route_as_chosen(g, stream);
   for (const QuantFormat f :
-       {kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ5_K, kQ2_K, kQ3_K, kIQ4_NL, kIQ4_XS, kMXFP4})
+       {kQ4_0,  kQ4_1,  kQ5_0,    kQ5_1,   kQ5_K,  kQ2_K,    kQ3_K,  kIQ4_NL, kIQ4_XS, kMXFP4,
+        kIQ1_S, kIQ1_M, kIQ2_XXS, kIQ2_XS, kIQ2_S, kIQ3_XXS, kIQ3_S, kTQ1_0,  kTQ2_0,  kNVFP4})
     check_gate_up(f, g), check_down(f, g);
 }
 

@@ -102,12 +102,12 @@ void check_experts_down(QuantFormat f, std::int64_t columns, std::int64_t rows) 
 
 }  // namespace
 
-TEST_CASE("Gate and up of the experts that were chosen", "[cuda][gpu]") {
+TEST_CASE("Gate and up of the experts that were chosen", "[cuda][gpu][formats]") {
   for (const QuantFormat f : fixtures::kAllFormats) check_experts_gate_up(f, f);
   check_experts_gate_up(QuantFormat::kQ4_K, QuantFormat::kQ5_K);
 }
 
-TEST_CASE("Down of the experts that were chosen, summed by their weights", "[cuda][gpu]") {
+TEST_CASE("Down of the experts that were chosen, summed by their weights", "[cuda][gpu][formats]") {
   for (const QuantFormat f : fixtures::kAllFormats) {
     check_experts_down(f, 768, 257);
     check_experts_down(f, 2560, 31);

@@ -42,11 +42,12 @@ void check_product(QuantFormat f, std::int64_t columns, std::int64_t rows) {
 
 }  // namespace
 
-TEST_CASE("Products of every format are those of integers in double", "[cuda][gpu]") {
+TEST_CASE("Products of every format are those of integers in double", "[cuda][gpu][formats]") {
   for (const QuantFormat f : fixtures::kAllFormats) {
-    if (info(f).block_elements <= 32)
+    if (const std::int64_t block = info(f).block_elements; block < 256)
       for (const std::int64_t columns : {32, 96, 288, 896})
-        for (const std::int64_t rows : {1, 3, 31, 33}) check_product(f, columns, rows);
+        for (const std::int64_t rows : {1, 3, 31, 33})
+          check_product(f, block == 64 ? 2 * columns : columns, rows);
     for (const std::int64_t rows : {1, 3, 31, 33, 257}) check_product(f, 768, rows);
     check_product(f, 4096, 257);
     check_product(f, 14336, 33);
@@ -58,9 +59,10 @@ TEST_CASE("Three products in one launch, of one format and of several", "[cuda][
   using enum QuantFormat;
   const Stream stream;
   const InputOnDevice x(normal_values(1536, 5));
-  const QuantFormat mixes[][3] = {{kQ4_K, kQ4_K, kQ4_K}, {kQ4_K, kQ4_K, kQ6_K},
-                                  {kQ8_0, kF16, kF32},   {kQ2_K, kIQ4_XS, kMXFP4},
-                                  {kQ5_K, kQ5_1, kQ4_1}, {kQ5_0, kQ4_0, kBF16}};
+  const QuantFormat mixes[][3] = {
+      {kQ4_K, kQ4_K, kQ4_K},    {kQ4_K, kQ4_K, kQ6_K},    {kQ8_0, kF16, kF32},
+      {kQ2_K, kIQ4_XS, kMXFP4}, {kQ5_K, kQ5_1, kQ4_1},    {kQ5_0, kQ4_0, kBF16},
+      {kIQ2_XXS, kQ2_K, kQ4_K}, {kIQ3_S, kNVFP4, kIQ1_M}, {kTQ1_0, kTQ2_0, kIQ2_S}};
   for (const auto& mix : mixes)
     for (const std::int64_t rows : {257, 6336}) {
       std::vector<Weights> w;
@@ -124,7 +126,7 @@ void check_gate_up(QuantFormat gate_format, QuantFormat up_format, std::int64_t 
 
 }  // namespace
 
-TEST_CASE("Gate and up in one launch, rounded for down", "[cuda][gpu]") {
+TEST_CASE("Gate and up in one launch, rounded for down", "[cuda][gpu][formats]") {
   for (const QuantFormat f : fixtures::kAllFormats) {
     check_gate_up(f, f, 768, 33);
     check_gate_up(f, f, 4096, 96);

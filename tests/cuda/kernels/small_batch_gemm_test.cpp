@@ -20,11 +20,13 @@ using fixtures::Weights;
 
 namespace {
 
-constexpr QuantFormat kFormats[] = {QuantFormat::kQ4_0, QuantFormat::kQ4_1,   QuantFormat::kQ5_0,
-                                    QuantFormat::kQ5_1, QuantFormat::kQ8_0,   QuantFormat::kQ4_K,
-                                    QuantFormat::kQ5_K, QuantFormat::kQ6_K,   QuantFormat::kQ2_K,
-                                    QuantFormat::kQ3_K, QuantFormat::kIQ4_NL, QuantFormat::kIQ4_XS,
-                                    QuantFormat::kMXFP4};
+constexpr QuantFormat kFormats[] = {
+    QuantFormat::kQ4_0,   QuantFormat::kQ4_1,  QuantFormat::kQ5_0,    QuantFormat::kQ5_1,
+    QuantFormat::kQ8_0,   QuantFormat::kQ4_K,  QuantFormat::kQ5_K,    QuantFormat::kQ6_K,
+    QuantFormat::kQ2_K,   QuantFormat::kQ3_K,  QuantFormat::kIQ4_NL,  QuantFormat::kIQ4_XS,
+    QuantFormat::kMXFP4,  QuantFormat::kIQ1_S, QuantFormat::kIQ1_M,   QuantFormat::kIQ2_XXS,
+    QuantFormat::kIQ2_XS, QuantFormat::kIQ2_S, QuantFormat::kIQ3_XXS, QuantFormat::kIQ3_S,
+    QuantFormat::kTQ1_0,  QuantFormat::kTQ2_0, QuantFormat::kNVFP4};
 
 std::vector<float> activations(int tokens, std::int64_t columns) {
   return normal_values(std::size_t(tokens) * std::size_t(columns), 3);
@@ -101,11 +103,12 @@ TEST_CASE("A format is taken as it lies where this file tests it", "[cuda]") {
   }
 }
 
-TEST_CASE("A small batch agrees with sums in double", "[cuda][sm_80][gpu]") {
+TEST_CASE("A small batch agrees with sums in double", "[cuda][sm_80][gpu][formats]") {
   for (const QuantFormat f : kFormats) {
     check({f, 1280, 100}, kCounts);
-    check({f, is_k(f) ? 256 : 32, 33}, kCounts);
-    check({f, is_k(f) ? 768 : 96 + 64, 1}, {2, 17});
+    const std::int64_t block = info(f).block_elements;
+    check({f, block, 33}, kCounts);
+    check({f, is_k(f) ? 768 : 5 * block, 1}, {2, 17});
     check({f, 4096, 257}, {5, 40});
   }
 }

@@ -19,7 +19,7 @@ TEST_CASE("The SoA layout has the file's bytes, except for padding", "[cuda]") {
   }
 }
 
-TEST_CASE("A matrix that comes in pieces lies as one that comes whole", "[cuda][gpu]") {
+TEST_CASE("A matrix that comes in pieces lies as one that comes whole", "[cuda][gpu][formats]") {
   constexpr std::int64_t kColumns = 768, kRows = 37;
   const Stream stream;
   for (const QuantFormat f : fixtures::kAllFormats) {

@@ -51,7 +51,7 @@ std::vector<std::byte> by_gpu(const Tensor& t, std::uint64_t seed, const Blocks&
 
 }  // namespace
 
-TEST_CASE("The GPU makes the bytes that the CPU makes, in every format", "[cuda][gpu]") {
+TEST_CASE("The GPU makes the bytes that the CPU makes, in every format", "[cuda][gpu][formats]") {
   for (int i = 0; i < kComputedFormatCount; ++i) {
     const auto format = QuantFormat(i);
     INFO(info(format).name);
@@ -61,7 +61,7 @@ TEST_CASE("The GPU makes the bytes that the CPU makes, in every format", "[cuda]
   }
 }
 
-TEST_CASE("Any range of blocks is the same on the GPU", "[cuda][gpu]") {
+TEST_CASE("Any range of blocks is the same on the GPU", "[cuda][gpu][formats]") {
   std::mt19937_64 random(3);
   for (int i = 0; i < kComputedFormatCount; ++i) {
     const auto format = QuantFormat(i);

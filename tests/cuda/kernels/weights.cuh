@@ -15,10 +15,13 @@
 namespace rigcast::fixtures {
 
 inline constexpr QuantFormat kAllFormats[] = {
-    QuantFormat::kF32,  QuantFormat::kF16,    QuantFormat::kBF16,   QuantFormat::kQ4_0,
-    QuantFormat::kQ4_1, QuantFormat::kQ5_0,   QuantFormat::kQ5_1,   QuantFormat::kQ8_0,
-    QuantFormat::kQ2_K, QuantFormat::kQ3_K,   QuantFormat::kQ4_K,   QuantFormat::kQ5_K,
-    QuantFormat::kQ6_K, QuantFormat::kIQ4_NL, QuantFormat::kIQ4_XS, QuantFormat::kMXFP4};
+    QuantFormat::kF32,   QuantFormat::kF16,     QuantFormat::kBF16,    QuantFormat::kQ4_0,
+    QuantFormat::kQ4_1,  QuantFormat::kQ5_0,    QuantFormat::kQ5_1,    QuantFormat::kQ8_0,
+    QuantFormat::kQ2_K,  QuantFormat::kQ3_K,    QuantFormat::kQ4_K,    QuantFormat::kQ5_K,
+    QuantFormat::kQ6_K,  QuantFormat::kIQ4_NL,  QuantFormat::kIQ4_XS,  QuantFormat::kMXFP4,
+    QuantFormat::kIQ1_S, QuantFormat::kIQ1_M,   QuantFormat::kIQ2_XXS, QuantFormat::kIQ2_XS,
+    QuantFormat::kIQ2_S, QuantFormat::kIQ3_XXS, QuantFormat::kIQ3_S,   QuantFormat::kTQ1_0,
+    QuantFormat::kTQ2_0, QuantFormat::kNVFP4};
 
 /// The layout of a block besides its codes: offsets of FP16 fields, and the bytes [codes,
 /// codes_end) of codes.
@@ -40,6 +43,14 @@ inline BlockParts parts_of(QuantFormat format) {
     case QuantFormat::kQ5_K: return {{0, 2}, 16, 176};
     case QuantFormat::kQ6_K: return {{208}, 0, 192};
     case QuantFormat::kIQ4_XS: return {{0}, 8, 136};
+    case QuantFormat::kIQ1_S:
+    case QuantFormat::kIQ2_XXS:
+    case QuantFormat::kIQ2_XS:
+    case QuantFormat::kIQ2_S:
+    case QuantFormat::kIQ3_XXS:
+    case QuantFormat::kIQ3_S: return {{0}, 0, 0};  // kernels add no term besides the codes'
+    case QuantFormat::kTQ1_0: return {{52}, 0, 0};
+    case QuantFormat::kTQ2_0: return {{64}, 0, 0};
     default: return {{}, 0, 0};
   }
 }
@@ -71,6 +82,9 @@ struct Weights {
       if (f == QuantFormat::kF16) put16(at, engine::ref::float_to_half(value));
       if (f == QuantFormat::kBF16) put16(at, engine::ref::float_to_bfloat(value));
       if (f == QuantFormat::kMXFP4) blocks[at] = std::byte(118 + bits() % 8);
+      if (f == QuantFormat::kNVFP4)  // E4M3 from 2^-6 on
+        for (std::size_t i = 0; i < 4; ++i) blocks[at + i] = std::byte(8 + bits() % 8);
+      if (f == QuantFormat::kIQ1_M) put_scattered(at + 48, engine::ref::float_to_half(value));
       for (const std::size_t half : parts_of(f).fp16)
         put16(at + half, engine::ref::float_to_half(normal(bits)));
     }
@@ -97,6 +111,13 @@ struct Weights {
 
  private:
   void put16(std::size_t at, std::uint16_t value) { std::memcpy(&blocks[at], &value, 2); }
+  // Four bits on top of each of four words.
+  void put_scattered(std::size_t at, std::uint16_t value) {
+    for (std::size_t k = 0; k < 4; ++k) {
+      std::byte& high = blocks[at + 2 * k + 1];
+      high = (high & std::byte(15)) | std::byte((value >> (4 * k) & 15) << 4);
+    }
+  }
 };
 
 /// Matrices of one shape one after the other, repacked.

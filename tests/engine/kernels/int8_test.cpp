@@ -22,10 +22,12 @@ using fixtures::normal_values;
 namespace {
 
 const std::vector<QuantFormat> kFormats = {
-    QuantFormat::kQ8_0, QuantFormat::kQ4_0, QuantFormat::kQ4_1,   QuantFormat::kQ5_0,
-    QuantFormat::kQ5_1, QuantFormat::kQ4_K, QuantFormat::kQ5_K,   QuantFormat::kQ6_K,
-    QuantFormat::kQ2_K, QuantFormat::kQ3_K, QuantFormat::kIQ4_NL, QuantFormat::kIQ4_XS,
-    QuantFormat::kMXFP4};
+    QuantFormat::kQ8_0,   QuantFormat::kQ4_0,  QuantFormat::kQ4_1,    QuantFormat::kQ5_0,
+    QuantFormat::kQ5_1,   QuantFormat::kQ4_K,  QuantFormat::kQ5_K,    QuantFormat::kQ6_K,
+    QuantFormat::kQ2_K,   QuantFormat::kQ3_K,  QuantFormat::kIQ4_NL,  QuantFormat::kIQ4_XS,
+    QuantFormat::kMXFP4,  QuantFormat::kIQ1_S, QuantFormat::kIQ1_M,   QuantFormat::kIQ2_XXS,
+    QuantFormat::kIQ2_XS, QuantFormat::kIQ2_S, QuantFormat::kIQ3_XXS, QuantFormat::kIQ3_S,
+    QuantFormat::kTQ1_0,  QuantFormat::kTQ2_0, QuantFormat::kNVFP4};
 
 // True if a second FP16 field follows a block's scale.
 bool has_minima(QuantFormat f) {
@@ -39,7 +41,26 @@ std::size_t scale_at(QuantFormat f) {
     case QuantFormat::kQ6_K: return 208;
     case QuantFormat::kQ3_K: return 108;
     case QuantFormat::kQ2_K: return 80;
+    case QuantFormat::kTQ1_0: return 52;
+    case QuantFormat::kTQ2_0: return 64;
     default: return 0;
+  }
+}
+
+// Sets the bits of `mask` of the 16 bits of a block's scale to `bits`.
+void set_scale(QuantFormat f, std::byte* block, unsigned mask, unsigned bits) {
+  const auto set = [](std::byte& b, unsigned m, unsigned v) {
+    b = (b & ~std::byte(m)) | std::byte(v & m);
+  };
+  if (f == QuantFormat::kIQ1_M) {  // four bits on top of each of four words
+    for (int k = 0; k < 4; ++k)
+      set(block[49 + 2 * k], (mask >> (4 * k) & 15) << 4, (bits >> (4 * k) & 15) << 4);
+    return;
+  }
+  for (std::size_t half = 0; half < (has_minima(f) ? 2u : 1u); ++half) {
+    std::byte* const at = block + scale_at(f) + 2 * half;
+    set(at[0], mask & 255, bits & 255);
+    set(at[1], mask >> 8, bits >> 8);
   }
 }
 
@@ -170,14 +191,11 @@ TEST_CASE("Random blocks give the same through every instruction set", "[engine]
         for (std::byte& b : bytes) b = std::byte(bits());
         // Scales of any sign and of exponents around 1: the others would be infinite or nothing.
         const std::size_t block = info(format).block_bytes;
-        for (std::size_t at = scale_at(format); at < bytes.size(); at += block)
+        for (std::size_t at = 0; at < bytes.size(); at += block)
           if (format == QuantFormat::kMXFP4)
             bytes[at] = std::byte{0x78} | (bytes[at] & std::byte{7});
-          else
-            for (std::size_t half = 0; half < (has_minima(format) ? 2u : 1u); ++half) {
-              std::byte& high = bytes[at + 2 * half + 1];
-              high = (high & std::byte{0x87}) | std::byte{0x38};
-            }
+          else if (format != QuantFormat::kNVFP4)  // its scales are all finite
+            set_scale(format, &bytes[at], 0x7800, 0x3800);
         w.data = bytes.data();
         std::vector<float> values(std::size_t(columns * rows));
         ref::dequantize(format, w.data, values);
@@ -193,12 +211,13 @@ TEST_CASE("Random blocks give the same through every instruction set", "[engine]
       }
 }
 
-TEST_CASE("Rows of 32-weight blocks need not fill 128 weights", "[engine][int8]") {
+TEST_CASE("Rows of small blocks need not fill 128 or 256 weights", "[engine][int8]") {
   for (const cpu::Int8Kernels* kernels : cpu::all_int8_kernels())
     for (const QuantFormat format :
          {QuantFormat::kQ8_0, QuantFormat::kQ4_0, QuantFormat::kQ4_1, QuantFormat::kQ5_0,
-          QuantFormat::kQ5_1, QuantFormat::kIQ4_NL, QuantFormat::kMXFP4})
-      for (const std::int64_t columns : {32, 96, 160, 288, 896}) {
+          QuantFormat::kQ5_1, QuantFormat::kIQ4_NL, QuantFormat::kMXFP4, QuantFormat::kNVFP4})
+      for (std::int64_t columns : {32, 96, 160, 288, 896}) {
+        if (format == QuantFormat::kNVFP4) columns *= 2;
         INFO(kernels->name << " " << info(format).name << " " << columns);
         const Weights w = weights_of(format, 5, columns, 7);
         cpu::QuantizedRow x;
@@ -216,12 +235,13 @@ TEST_CASE("Rows of 32-weight blocks need not fill 128 weights", "[engine][int8]"
 
 TEST_CASE("A few rows give every bit of what each gives alone", "[engine][int8]") {
   for (const cpu::Int8Kernels* kernels : cpu::all_int8_kernels())
-    for (const QuantFormat format : kFormats)
+    for (const QuantFormat format : kFormats) {
+      // Small blocks need not fill 128 or 256; rows end where nothing is prefetched any more.
+      const std::int64_t weights = info(format).block_elements, rows = 37;
+      const std::int64_t columns = weights == 256 ? 1280 : 1280 + weights;
+      const Weights w = weights_of(format, rows, columns, 6);
       for (std::int64_t count = 1; count <= 11; ++count) {
-        // Blocks of 32 need not fill 128; rows end where nothing is prefetched any more.
-        const std::int64_t columns = info(format).block_elements == 32 ? 1312 : 1280, rows = 37;
         INFO(kernels->name << " " << info(format).name << " " << count);
-        const Weights w = weights_of(format, rows, columns, 6);
         std::vector<cpu::QuantizedRow> x(static_cast<std::size_t>(count));
         std::vector<float> want(std::size_t(count * 40), -1.0f), got = want;
         for (std::int64_t t = 0; t < count; ++t) {
@@ -234,15 +254,16 @@ TEST_CASE("A few rows give every bit of what each gives alone", "[engine][int8]"
         kernels->multiply_few(w.matrix, 20, rows, x.data(), count, got.data(), 40);
         CHECK((got == want));
       }
+    }
 }
 
 TEST_CASE("A batch gives every row what it gives alone", "[engine][int8]") {
   for (const cpu::Int8Kernels* kernels : cpu::all_int8_kernels())
-    for (const QuantFormat format : kFormats)
+    for (const QuantFormat format : kFormats) {
+      const std::int64_t columns = 1280, rows = 37;  // more than a chunk, no whole tiles
+      const Weights w = weights_of(format, rows, columns, 5);
       for (const std::int64_t tokens : {2, 8, 21}) {
-        const std::int64_t columns = 1280, rows = 37;  // more than a chunk, no whole tiles
         INFO(kernels->name << " " << info(format).name << " " << tokens);
-        const Weights w = weights_of(format, rows, columns, 5);
         cpu::QuantizedBatch batch;
         batch.resize(columns, tokens);
         std::vector<cpu::QuantizedRow> alone(static_cast<std::size_t>(tokens));
@@ -265,13 +286,15 @@ TEST_CASE("A batch gives every row what it gives alone", "[engine][int8]") {
           CHECK(y[std::size_t(t * 40 + rows)] == -1);  // nothing past the last row
         }
       }
+    }
 }
 
 TEST_CASE("A batch of few groups gives every bit of what a long one gives", "[engine][int8]") {
   constexpr std::int64_t kFew = 11, kMany = 41, kRows = 37;  // groups of 8: grouped, and tiled
   for (const cpu::Int8Kernels* kernels : cpu::all_int8_kernels())
     for (const QuantFormat format : kFormats) {
-      const std::int64_t columns = info(format).block_elements == 32 ? 1312 : 1280;
+      const std::int64_t weights = info(format).block_elements;
+      const std::int64_t columns = weights == 256 ? 1280 : 1280 + weights;
       INFO(kernels->name << " " << info(format).name);
       const Weights w = weights_of(format, kRows, columns, 7);
       cpu::TileScratch scratch;
@@ -297,15 +320,11 @@ TEST_CASE("The largest weights and activations do not overflow", "[engine][int8]
       Matrix w{nullptr, format, 512, 1};
       std::vector<std::byte> bytes(std::size_t(w.bytes()), std::byte{0xff});
       const std::uint32_t block = info(format).block_bytes;
-      const auto set_half = [&](std::size_t at) {  // 1.0
-        for (std::size_t b = 0; b < bytes.size(); b += block)
-          bytes[b + at] = std::byte{0}, bytes[b + at + 1] = std::byte{0x3c};
-      };
-      if (format == QuantFormat::kMXFP4)
-        for (std::size_t at = 0; at < bytes.size(); at += block) bytes[at] = std::byte{127};  // 1.0
-      else
-        set_half(scale_at(format));
-      if (has_minima(format)) set_half(scale_at(format) + 2);
+      for (std::size_t at = 0; at < bytes.size(); at += block)
+        if (format == QuantFormat::kMXFP4)
+          bytes[at] = std::byte{127};  // 1.0
+        else if (format != QuantFormat::kNVFP4)
+          set_scale(format, &bytes[at], 0xffff, 0x3c00);
       w.data = bytes.data();
       std::vector<float> values(512), x(512, 127.0f);
       ref::dequantize(format, w.data, values);

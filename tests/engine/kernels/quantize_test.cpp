@@ -63,9 +63,25 @@ double limit_of(QuantFormat f) {
     case kIQ4_NL:
     case kIQ4_XS: return 1.5 * limit(2.1 * 24 / 127);  // the widest gap of the table
     case kMXFP4: return limit(0.5 * 2);                // between 2 and 3 times 0.5: 2 of 6 scales
+    case kNVFP4:
+      return 1.25 * limit(2.1 * 2 / 6);  // between 4 and 6
+    // What ggml's tests allow its quantizers of this wave (tests/test-quantize-fns.cpp). Those know
+    // no importance of weights either; of IQ1, as coarse as the ternary formats, they test none.
+    case kIQ3_S: return 0.004;
+    case kIQ3_XXS: return 0.005;
+    case kIQ2_XXS:
+    case kIQ2_XS:
+    case kIQ2_S: return 0.0075;
+    case kIQ1_S:
+    case kIQ1_M:
+    case kTQ1_0:
+    case kTQ2_0: return 0.01;
     default: return 0;
   }
 }
+
+// True if a weight is no code of its own, or one of three.
+bool is_coarse(QuantFormat f) { return f >= kIQ1_S && f <= kTQ2_0; }
 
 void check_finite(QuantFormat f, const std::vector<float>& x) {
   for (const float v : round_trip(f, x)) REQUIRE(std::isfinite(v));
@@ -79,7 +95,7 @@ TEST_CASE("A wave comes back within the step of its codes", "[quantize]") {
     INFO(info(f).name);
     for (const double offset : {0.0, 1.0, 2.5}) {
       CHECK(error_of(f, offset) <= limit_of(f));
-      if (info(f).bits_per_weight() > 4) CHECK(error_of(f, offset) < 0.002);
+      if (info(f).bits_per_weight() > 4 && f != kNVFP4) CHECK(error_of(f, offset) < 0.002);
     }
   }
 }
@@ -88,10 +104,14 @@ TEST_CASE("Dot products of quantised waves are near", "[quantize]") {
   const std::vector<float> x = wave(0);
   const std::vector<float> y = wave(1);
   // A group's rounded scale or min shifts all its weights alike. The 4-bit min of Q2_K is off by
-  // up to 1.9 / 30, times the wave's mean magnitude of 1.3; the others have finer steps.
-  const auto most = [](QuantFormat f) { return f == kQ2_K ? 0.08 : f == kQ3_K ? 0.04 : 0.02; };
+  // up to 1.9 / 30, times the wave's mean magnitude of 1.3; the scales of NVFP4, of three bits
+  // below the first, by a sixteenth; the others have finer steps.
+  const auto most = [](QuantFormat f) {
+    return f == kQ2_K ? 0.08 : f == kNVFP4 ? 0.08 : f == kQ3_K ? 0.04 : 0.02;
+  };
   for (int i = 0; i < kComputedFormatCount; ++i) {
     const auto f = QuantFormat(i);
+    if (is_coarse(f)) continue;
     INFO(info(f).name);
     const std::vector<float> back = round_trip(f, x);
     double difference = 0;
@@ -163,6 +183,45 @@ TEST_CASE("What a block can hold comes back as it was", "[quantize]") {
   const float fp4[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
   for (std::size_t i = 0; i < 256; ++i) steps[i] = fp4[i % 8] * (i % 16 < 8 ? 0.125f : -0.125f);
   CHECK(round_trip(kMXFP4, steps) == steps);
+  CHECK(round_trip(kNVFP4, steps) == steps);
+  for (std::size_t i = 0; i < 256; ++i) steps[i] = float(int(i * i % 3) - 1) * 0.375f;
+  CHECK(round_trip(kTQ1_0, steps) == steps);
+  CHECK(round_trip(kTQ2_0, steps) == steps);
+}
+
+TEST_CASE("No other point of a grid is nearer than the one that a block gets", "[quantize]") {
+  // Bytes that choose points and do nothing else: the first and how many.
+  struct Indices {
+    QuantFormat format;
+    std::size_t first, count;
+  };
+  const Indices kIndices[] = {{kIQ1_S, 2, 32}, {kIQ1_M, 0, 32},   {kIQ2_XXS, 2, 4},
+                              {kIQ2_S, 2, 32}, {kIQ3_XXS, 2, 64}, {kIQ3_S, 2, 64}};
+  std::vector<float> x = wave(0);
+  x.resize(256);
+  for (const auto& [f, first, count] : kIndices) {
+    INFO(info(f).name);
+    std::vector<std::byte> block(info(f).block_bytes);
+    quantize(f, x, block.data());
+    const auto error = [&] {
+      std::vector<float> back(256);
+      dequantize(f, block.data(), back);
+      double sum = 0;
+      for (std::size_t i = 0; i < 256; ++i) sum += std::pow(double(back[i]) - double(x[i]), 2);
+      return sum;
+    };
+    const double least = error();
+    std::size_t nearer = 0;
+    for (std::size_t i = first; i < first + count; ++i) {
+      const std::byte own = block[i];
+      for (int other = 0; other < 256; ++other) {
+        block[i] = std::byte(other);
+        nearer += error() < least - 1e-9;
+      }
+      block[i] = own;
+    }
+    CHECK(nearer == 0);
+  }
 }
 
 TEST_CASE("A second round trip changes nothing of simple blocks", "[quantize]") {

@@ -92,13 +92,18 @@ using RowBlocks32 = Pairs32<Format>;
 #include "engine/kernels/cpu/int8/unpack.inc"
 // after look_up
 #include "engine/kernels/cpu/int8/unpack_codes.inc"
+// after put_signed and unpack_codes
+#include "engine/kernels/cpu/int8/unpack_grids.inc"
 // after their tables
 #include "engine/kernels/cpu/int8/row_codes_avx.inc"
 // after what is common
 #include "engine/kernels/cpu/int8/row_codes_avx512.inc"
 // after the formats
-#include "engine/kernels/cpu/int8/row_loop.inc"
 #include "engine/kernels/cpu/int8/tiles.inc"
+// after Unpacked
+#include "engine/kernels/cpu/int8/row_unpacked_avx.inc"
+// after all rows
+#include "engine/kernels/cpu/int8/row_loop.inc"
 // after tiles
 #include "engine/kernels/cpu/int8/groups_avx.inc"
 // after both

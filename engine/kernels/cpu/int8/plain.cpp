@@ -118,10 +118,19 @@ inline void look_up(const std::byte* at, const std::uint8_t* table, std::uint8_t
     u[i + 16] = table[std::size_t(at[i] >> 4)];
   }
 }
+inline void put_signed(const std::uint64_t (&points)[4], std::uint32_t signs, std::uint8_t middle,
+                       std::uint8_t* u) {
+  for (int i = 0; i < 32; ++i) {
+    const int value = int(points[i / 8] >> (8 * (i % 8)) & 255);
+    u[i] = std::uint8_t(signs >> i & 1 ? middle - value : middle + value);
+  }
+}
 
 #include "engine/kernels/cpu/int8/unpack.inc"
 // after look_up
 #include "engine/kernels/cpu/int8/unpack_codes.inc"
+// after put_signed and unpack_codes
+#include "engine/kernels/cpu/int8/unpack_grids.inc"
 // after the formats
 #include "engine/kernels/cpu/int8/tiles.inc"
 
@@ -190,6 +199,16 @@ void multiply_row(const Matrix& w, std::int64_t first, std::int64_t last, const 
     case QuantFormat::kIQ4_NL: return rows<IQ4_NL>(w, first, last, x, y);
     case QuantFormat::kIQ4_XS: return rows<IQ4_XS>(w, first, last, x, y);
     case QuantFormat::kMXFP4: return rows<MXFP4>(w, first, last, x, y);
+    case QuantFormat::kIQ1_S: return rows<IQ1_S>(w, first, last, x, y);
+    case QuantFormat::kIQ1_M: return rows<IQ1_M>(w, first, last, x, y);
+    case QuantFormat::kIQ2_XXS: return rows<IQ2_XXS>(w, first, last, x, y);
+    case QuantFormat::kIQ2_XS: return rows<IQ2_XS>(w, first, last, x, y);
+    case QuantFormat::kIQ2_S: return rows<IQ2_S>(w, first, last, x, y);
+    case QuantFormat::kIQ3_XXS: return rows<IQ3_XXS>(w, first, last, x, y);
+    case QuantFormat::kIQ3_S: return rows<IQ3_S>(w, first, last, x, y);
+    case QuantFormat::kTQ1_0: return rows<TQ1_0>(w, first, last, x, y);
+    case QuantFormat::kTQ2_0: return rows<TQ2_0>(w, first, last, x, y);
+    case QuantFormat::kNVFP4: return rows<NVFP4>(w, first, last, x, y);
     default: RIGCAST_ASSERT(!"a format with an int8 kernel");
   }
 }

@@ -9,6 +9,7 @@
 
 #include "core/base/error.hpp"
 #include "engine/kernels/cpu/int8/int8_kernels.hpp"
+#include "engine/kernels/ref/grids.hpp"
 
 #define RIGCAST_RESTRICT __restrict__
 #define RIGCAST_INLINE inline __attribute__((always_inline))

@@ -22,7 +22,17 @@ constexpr bool supports_small_batch_gemm(QuantFormat format) {
     case kQ6_K:
     case kIQ4_NL:
     case kIQ4_XS:
-    case kMXFP4: return true;
+    case kMXFP4:
+    case kIQ1_S:
+    case kIQ1_M:
+    case kIQ2_XXS:
+    case kIQ2_XS:
+    case kIQ2_S:
+    case kIQ3_XXS:
+    case kIQ3_S:
+    case kTQ1_0:
+    case kTQ2_0:
+    case kNVFP4: return true;
     default: return false;  // floats, and formats that the engine does not compute with
   }
 }

@@ -5,7 +5,7 @@
 #include "engine/kernels/cuda/activations/gate_function.cuh"
 #include "engine/kernels/cuda/batch/experts_batch.cuh"
 #include "engine/kernels/cuda/batch/input_tile.cuh"
-#include "engine/kernels/cuda/batch/weight_tile.cuh"
+#include "engine/kernels/cuda/batch/weight_tile_blocks.cuh"
 
 namespace rigcast::engine::cuda {
 
@@ -89,15 +89,16 @@ template <int kTokens>
 using TokenSums = float[2][kTokens / 8][4];  // rows 0 to 15 and 16 to 31, in the layout of
                                              // multiply_add()
 
-// Adds the products of one unit, for all tokens below `count` of the stage.
+// Adds the products of unit `u` of a stage that begins at unit `first`, for all tokens below
+// `count`.
 template <QuantFormat F, int kTokens>
 __device__ __forceinline__ void add_unit(const std::byte* inputs, const std::byte* weights,
-                                         const UnitScales (*scales)[kTileRows], int u, int count,
-                                         TokenSums<kTokens>& sums) {
+                                         const UnitScales (*scales)[kTileRows], int first, int u,
+                                         int count, TokenSums<kTokens>& sums) {
   using X = InputTile<kTokens>;
   const int lane = threadIdx.x % 32;
   Fp16Weights w[2][2];
-  WeightTile<F>::load(weights, u, lane, scales, w);
+  WeightTile<F>::load(weights, first, u, lane, scales, w);
 #pragma unroll
   for (int pair = 0; pair < kTokens / 16; ++pair) {
     if (pair * 16 >= count) break;
@@ -163,7 +164,8 @@ __device__ __forceinline__ void add_columns(std::byte* shared, const TileRows& r
       __syncwarp();
 #pragma unroll(kTokens == 64 ? 1 : 2)
       for (int u = 0; u < kTileUnits; ++u)
-        add_unit<F, kTokens>(ring + slot * stage_bytes, weights_in(slot), scales, u, count, sums);
+        add_unit<F, kTokens>(ring + slot * stage_bytes, weights_in(slot), scales, unit_of(i), u,
+                             count, sums);
     }
     slot = slot + 1 == kStages ? 0 : slot + 1;
   }

@@ -178,7 +178,7 @@ struct WeightTile {
 
   /// Loads the weights of unit `u`, for rows 0 to 15 and 16 to 31, in columns 4 t to 4 t + 3 of its
   /// first 16 and of its last 16.
-  __device__ static __forceinline__ void load(const std::byte* stage, int u, int lane,
+  __device__ static __forceinline__ void load(const std::byte* stage, int, int u, int lane,
                                               const UnitScales (*scales)[kTileRows],
                                               Fp16Weights (&out)[2][2]) {
     std::uint32_t word[4], more[4];

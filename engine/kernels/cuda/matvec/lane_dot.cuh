@@ -7,13 +7,14 @@
 
 #include <type_traits>
 
+#include "engine/kernels/cuda/matvec/lane_dot_blocks.cuh"
 #include "engine/kernels/cuda/matvec/lane_dot_k.cuh"
 #include "engine/kernels/cuda/matvec/lane_rows.cuh"
 #include "engine/kernels/cuda/weights/gguf_blocks.cuh"
 
 namespace rigcast::engine::cuda {
 
-// What follows, and lane_dot_k.cuh, has, for each family of formats:
+// What follows, and lane_dot_k.cuh and lane_dot_blocks.cuh, has, for each family of formats:
 // - kColumns, of a lane in a step; X, their activations;
 // - Stage, the weights of a step in shared memory;
 // - Source, where a lane is: fetch() begins the copies of a step, advance() goes to the next one;
@@ -271,7 +272,9 @@ template <QuantFormat F, int kRows>
 struct LaneDotOf {
   using enum QuantFormat;
   static constexpr bool kLegacy = F == kQ4_0 || F == kQ4_1 || F == kQ5_0 || F == kQ5_1;
-  using Low = std::conditional_t<kCodebookWeights<F>, CodebookDot<F, kRows>, LowBitsDot<F, kRows>>;
+  using Low = std::conditional_t<
+      kWholeBlocks<F>, BlockDot<F, kRows>,
+      std::conditional_t<kCodebookWeights<F>, CodebookDot<F, kRows>, LowBitsDot<F, kRows>>>;
   using type = std::conditional_t<
       kFloatWeights<F>, FloatDot<F, kRows>,
       std::conditional_t<

@@ -5,6 +5,7 @@
 #include <cuda_fp16.h>
 
 #include "engine/kernels/cuda/weights/gguf_blocks.cuh"
+#include "engine/kernels/cuda/weights/grid_blocks.cuh"
 #include "engine/kernels/cuda/weights/soa_layout.cuh"
 
 namespace rigcast::engine::cuda {
@@ -114,6 +115,22 @@ __device__ inline void decode_floats(const SoaView& v, std::int64_t at, float (&
   }
 }
 
+template <QuantFormat F>
+__device__ inline void decode_whole(const SoaView& v, const RowOf& at, int unit, int part,
+                                    float (&w)[8]) {
+  using Body = BodyOf<F>;
+  const RowOf blocks{at.row, at.units / Body::kUnits};
+  const int block = unit / Body::kUnits, s = unit % Body::kUnits;
+  const auto* const body =
+      reinterpret_cast<const std::uint32_t*>(v.codes + blocks.by_row(block) * Body::kBytes);
+  const float d = block_scale<F>(body, v.scales + blocks.by_four(block) * 2);
+  const float scale = d * scale_of_half<F>(body, s, part / 2);
+  const uint2 eight = eight_of<F>(body, s, part);
+#pragma unroll
+  for (int i = 0; i < 8; ++i)
+    w[i] = scale * float(std::int8_t((i < 4 ? eight.x : eight.y) >> (8 * (i % 4)) & 0xFF));
+}
+
 /// Weights [column, column + 8) of a row; `column` a multiple of 8.
 template <QuantFormat F>
 __device__ inline void decode_eight(const SoaView& v, const RowOf& at, int column, float (&w)[8]) {
@@ -121,6 +138,8 @@ __device__ inline void decode_eight(const SoaView& v, const RowOf& at, int colum
   const int unit = column / 32, part = column % 32 / 8;
   if constexpr (F == kF32 || F == kF16 || F == kBF16) {
     decode_floats<F>(v, at.row * at.units * 32 + column, w);
+  } else if constexpr (kWholeBlocks<F>) {
+    decode_whole<F>(v, at, unit, part, w);
   } else if constexpr (F == kQ8_0) {
     const uint2 codes = load_as<uint2>(v.codes + at.by_row(unit) * 32 + 8 * part);
     const float d = half_bits(load_as<std::uint16_t>(v.scales + at.by_four(unit) * 2));

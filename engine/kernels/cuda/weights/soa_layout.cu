@@ -3,21 +3,30 @@
 #include <stdexcept>
 
 #include "engine/cuda/launch.cuh"
-#include "engine/kernels/cuda/weights/gguf_blocks.cuh"
+#include "engine/kernels/cuda/weights/whole_blocks.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
 
-// Bytes of 32 weights in each array. `high` and the arrays after it interleave four rows, except
+// Bytes of 32 weights in each array; of formats whose blocks stay whole, `codes` are of a block.
+// `high` and the arrays after it interleave four rows, except
 // where a row's part is a multiple of 16 bytes by itself.
 struct UnitBytes {
   int codes = 0, high = 0, fields = 0, scales = 0;
   bool high_by_row = false, fields_by_row = false;
   int scale_units = 1;  // units that share their part of `scales`
+  int code_units = 1;   // and of `codes`
 };
 
 UnitBytes unit_bytes(QuantFormat format) {
   using enum QuantFormat;
+  if (stays_whole(format)) {
+    const int units = int(info(format).block_elements) / 32;
+    return {.codes = body_bytes(format),
+            .scales = scale_at(format) < 0 ? 0 : 2,
+            .scale_units = units,
+            .code_units = units};
+  }
   switch (format) {
     case kQ4_0:
     case kIQ4_NL: return {.codes = 16, .scales = 2};
@@ -146,10 +155,21 @@ __device__ void put_head(const Place& p, const Target& to) {
   for (int k = 0; k < 3; ++k) put32(head + 4 + 4 * k, words[k]);
 }
 
+// The threads of a block's units share its words.
+template <QuantFormat F>
+__device__ void put_body(const Place& p, const Target& to) {
+  using Body = BodyOf<F>;
+  std::uint8_t* const body = to.codes + p.by_row / Body::kUnits * Body::kBytes;
+  for (int k = p.s; k < Body::kWords; k += Body::kUnits)
+    put32(body + 4 * k, u32_at(p.block + Body::kFirst + 4 * k));
+}
+
 template <QuantFormat F>
 __device__ void put_unit(const Place& p, const Target& to) {
   using enum QuantFormat;
-  if constexpr (F == kQ8_0) {
+  if constexpr (kWholeBlocks<F>) {
+    put_body<F>(p, to);
+  } else if constexpr (F == kQ8_0) {
     for (int k = 0; k < 8; ++k)
       put32(to.codes + p.by_row * 32 + 4 * k, u32_at(p.block + 2 + 4 * k));
     put16(to.scales + p.by_four * 2, u16_at(p.block));
@@ -181,6 +201,9 @@ __device__ void put_block(const std::uint8_t* b, std::int64_t four, int row, std
   using enum QuantFormat;
   if constexpr (F == kQ6_K) put16(scales + (four * 4 + row) * 2, u16_at(b + 208));
   if constexpr (F == kQ2_K) put32(scales + (four * 4 + row) * 4, u32_at(b + 80));
+  if constexpr (kWholeBlocks<F>)
+    if constexpr (BodyOf<F>::kHasScale)
+      put16(scales + (four * 4 + row) * 2, u16_at(b + BodyOf<F>::kScaleAt));
   if constexpr (F == kQ3_K) {
     std::uint32_t high = 0;
     for (int i = 0; i < 16; ++i) high |= q3_k_high(b, i) << (2 * i);
@@ -228,7 +251,7 @@ SoaOffsets soa_offsets(QuantFormat format, std::int64_t columns, std::int64_t ro
   const std::size_t units = std::size_t(columns / 32), by_row = units * std::size_t(rows);
   const std::size_t by_four = units * std::size_t((rows + 3) / 4 * 4);
   SoaOffsets at;
-  at.high = aligned(by_row * std::size_t(b.codes));
+  at.high = aligned(by_row / std::size_t(b.code_units) * std::size_t(b.codes));
   at.fields = at.high + aligned((b.high_by_row ? by_row : by_four) * std::size_t(b.high));
   at.scales = at.fields + aligned((b.fields_by_row ? by_row : by_four) * std::size_t(b.fields));
   at.end = at.scales + aligned(by_four / std::size_t(b.scale_units) * std::size_t(b.scales));
@@ -278,6 +301,16 @@ void repack(QuantFormat format, std::int64_t columns, std::int64_t rows, RowRang
     case kIQ4_NL: return repack_as<kIQ4_NL>(blocks, to, g, stream);
     case kIQ4_XS: return repack_as<kIQ4_XS>(blocks, to, g, stream);
     case kMXFP4: return repack_as<kMXFP4>(blocks, to, g, stream);
+    case kIQ1_S: return repack_as<kIQ1_S>(blocks, to, g, stream);
+    case kIQ1_M: return repack_as<kIQ1_M>(blocks, to, g, stream);
+    case kIQ2_XXS: return repack_as<kIQ2_XXS>(blocks, to, g, stream);
+    case kIQ2_XS: return repack_as<kIQ2_XS>(blocks, to, g, stream);
+    case kIQ2_S: return repack_as<kIQ2_S>(blocks, to, g, stream);
+    case kIQ3_XXS: return repack_as<kIQ3_XXS>(blocks, to, g, stream);
+    case kIQ3_S: return repack_as<kIQ3_S>(blocks, to, g, stream);
+    case kTQ1_0: return repack_as<kTQ1_0>(blocks, to, g, stream);
+    case kTQ2_0: return repack_as<kTQ2_0>(blocks, to, g, stream);
+    case kNVFP4: return repack_as<kNVFP4>(blocks, to, g, stream);
     default: throw std::invalid_argument("repack: no such layout for this format");
   }
 }

@@ -25,7 +25,9 @@ namespace rigcast::engine::cuda {
 // - scales, [four rows][unit][row of four]: d in F16 and, where the format has it, m; of Q6_K and
 //   Q2_K one for 256 weights; of MXFP4 one byte, the exponent. Q3_K: [four rows][256 weights], 24
 //   bytes: of each row 16 times 2 high bits of scale, then of each row d.
-// F32, F16 and BF16 stay as they are in a file.
+// F32, F16 and BF16 stay as they are in a file. So do the blocks of IQ1, IQ2, IQ3, TQ1_0, TQ2_0 and
+// NVFP4, in codes, [row][block], but for d in F16, which is in scales, [four rows][block][row of
+// four].
 
 /// Byte offsets of a matrix's arrays, each aligned to 256 bytes, and of its end.
 struct SoaOffsets {

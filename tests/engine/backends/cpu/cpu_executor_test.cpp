@@ -60,6 +60,7 @@ void check_architecture(TinyTraits traits, const std::vector<std::string>& forma
 TEST_CASE("llama gives the reference's logits", "[engine][executor]") {
   check_architecture({}, kMixes);
   check_architecture({}, {"Q4_1", "Q5_0", "Q5_1", "Q3_K_M", "Q2_K", "IQ4_NL", "IQ4_XS"});
+  check_architecture({}, {"IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_S", "IQ2_M", "IQ3_XXS", "IQ3_M"});
 }
 
 TEST_CASE("Heads of 128 that share one KV head give the reference's logits", "[engine][executor]") {

@@ -98,12 +98,13 @@ struct Kind {
 
 std::vector<Kind> kinds() {
   return {{{}, kMixes},
-          {{.mix = "Q4_0", .tied = true, .rope_freqs = true}, {"Q4_1", "Q5_0", "IQ4_XS"}},
+          {{.mix = "Q4_0", .tied = true, .rope_freqs = true},
+           {"Q4_1", "Q5_0", "IQ4_XS", "IQ2_M", "IQ1_M"}},
           {{.heads = 2, .kv_heads = 1, .head_dim = 128}, {"Q4_K_M", "F16"}},
           {{.window = 40, .window_full_every = 2}, {"Q4_K_M", "F16"}},
           {{.architecture = "qwen2", .qkv_bias = true}, {"Q8_0", "F16"}},
           {{.architecture = "qwen3", .qk_norm = true}, {"Q6_K", "BF16"}},
-          {{.experts = 8}, {"Q4_K_M", "F16", "MXFP4_MOE"}},
+          {{.experts = 8}, {"Q4_K_M", "F16", "MXFP4_MOE", "IQ2_XXS", "IQ3_M"}},
           {{.architecture = "qwen3moe", .qk_norm = true, .experts = 16, .experts_used = 4},
            {"Q5_K_M", "F32"}}};
 }
