@@ -74,7 +74,9 @@ const Backends& built_in_backends() {
          make_synthetic_cpu_batch_executor});
     // make_cuda_executor() is overloaded: one overload takes a model in memory, which a backend
     // need not offer.
-    const auto check = [] { return check_gpu(gpu_check_file()); };
+    const auto check = [](const ModelSpec& spec, const TensorTable& tensors) {
+      return check_gpu(gpu_check_file(), spec, tensors);
+    };
     backends.add(
         {"cuda", "an NVIDIA GPU", GpuAccess{cuda_device, check, release_cuda},
          [](const GgufFile& file, const ExecutorOptions& options) {

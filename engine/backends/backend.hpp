@@ -26,9 +26,9 @@ struct GpuAccess {
   /// The GPU on which an executor would run. Error kMachine: this program can use no GPU, and why;
   /// a build without the backend's code answers so.
   std::function<Result<GpuDevice>()> device;
-  /// Compares the GPU's results with the CPU's, before the first model runs on a GPU of its kind.
+  /// Compares the GPU's results with the CPU's, before the first model of its kind runs on a GPU.
   /// Errors: kMachine if they differ or the GPU fails, kDoesNotFit if it has too little memory.
-  std::function<std::optional<Error>()> check;
+  std::function<std::optional<Error>(const ModelSpec&, const TensorTable&)> check;
   /// Releases all of the GPU's resources that this process holds, so that another process finds all
   /// of its memory. No executor may exist.
   std::function<void()> release;

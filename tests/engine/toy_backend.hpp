@@ -55,7 +55,7 @@ inline EngineBackend toy_backend(std::shared_ptr<ToyCalls> calls = std::make_sha
   GpuAccess access{[free] {
                      return Result<GpuDevice>(GpuDevice{"Toy GPU", 8_GiB, free, "1.0", false});
                    },
-                   [calls]() -> std::optional<Error> {
+                   [calls](const ModelSpec&, const TensorTable&) -> std::optional<Error> {
                      ++calls->checks;
                      return std::nullopt;
                    },

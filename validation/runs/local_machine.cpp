@@ -301,7 +301,7 @@ std::optional<Error> check_unified_memory(const DeviceMemory& gpu, const DeviceM
 
 std::optional<Error> check_gpu_run(const Scenario& s, const ExecuteOptions& options) {
   if (auto error = check_placement(s, options)) return error;
-  if (auto error = options.backend->gpu->check()) return error;
+  if (auto error = options.backend->gpu->check(s.model, s.tensors)) return error;
   const auto budget = available_gpu_memory(options);
   if (!budget) return budget.error();
   const int layers = gpu_layers_here(s, budget->free);

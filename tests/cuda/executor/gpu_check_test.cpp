@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/backends/cuda/check/checked_models.hpp"
 #include "engine/cuda/device_facts.cuh"
 #include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
 #include "tests/catch.hpp"
@@ -38,11 +39,24 @@ TEST_CASE("This GPU computes what the CPU does, which is asked once", "[cuda][gp
     const std::string text = test::read(file);
     return std::count(text.begin(), text.end(), '\n');
   };
-  auto error = check_gpu(file);
+  const auto general = checked_models();
+  REQUIRE(general);
+  const CheckedModel& plain = general->front();
+  auto error = check_gpu(file, plain.spec, plain.table);
   INFO((error ? error->text() : ""));
   CHECK_FALSE(error);
   CHECK(lines() == 1);
-  CHECK_FALSE(check_gpu(file));
+  CHECK_FALSE(check_gpu(file, plain.spec, plain.table));
   CHECK(lines() == 1);
-  CHECK_FALSE(check_gpu({}));  // nowhere to note it
+  CHECK_FALSE(check_gpu({}, plain.spec, plain.table));  // nowhere to note it
+
+  ModelSpec gemma = plain.spec;
+  gemma.architecture = "gemma2";
+  gemma.norms_per_layer = 4;
+  const auto table = make_tensor_table(gemma, *QuantMix::from_name("Q4_K_M"));
+  REQUIRE(table);
+  error = check_gpu(file, gemma, *table);
+  INFO((error ? error->text() : ""));
+  CHECK_FALSE(error);
+  CHECK(lines() == 2);
 }

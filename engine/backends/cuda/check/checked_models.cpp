@@ -8,11 +8,15 @@
 #include <string_view>
 
 #include "core/model/quant_mix.hpp"
+#include "engine/architectures/architecture.hpp"
 
 namespace rigcast::engine {
 namespace {
 
 constexpr int kLayers = 3;
+// Formats that files of any publisher may have. Those behind them are checked when a model has
+// them: a card that fails one runs all other models.
+constexpr int kGeneralFormats = int(QuantFormat::kMXFP4) + 1;
 
 // A tiny model, wide enough for quant blocks of 256 weights.
 ModelSpec tiny_spec(bool experts) {
@@ -47,36 +51,70 @@ void set_format(Tensor& t, QuantFormat format) {
   t.bytes = tensor_bytes(format, t.shape[0], t.shape[1] * t.shape[2]);
 }
 
-Result<CheckedModel> in_f16(bool experts) {
-  const ModelSpec spec = tiny_spec(experts);
+Result<CheckedModel> in_f16(const ModelSpec& spec) {
   const auto mix = QuantMix::from_name("F16");
   if (!mix) return mix.error();
   auto table = make_tensor_table(spec, *mix);
   if (!table) return table.error();
-  return CheckedModel{experts ? "with experts" : "without experts", spec, *std::move(table)};
+  return CheckedModel{spec.moe ? "with experts" : "without experts", spec, *std::move(table)};
+}
+
+// Traits that the models without a family of their own do not have.
+bool has_other_traits(const ModelSpec& m) {
+  const Architecture* const a = find_architecture(m.architecture);
+  return !a || a->norms != NormPlan::kBefore || a->activation != FfnActivation::kSilu ||
+         a->rotates || a->scales_queries || a->set_usual || m.fused_qkv || m.fused_gate_up ||
+         m.qk_norm_wide || m.rope_factors > 0 || m.output_bias;
+}
+
+// As many heads as fill blocks of 256 weights.
+int heads_for(std::int64_t head_dim) {
+  int heads = 4;
+  while (heads * head_dim % 256 != 0 && heads < 256) heads *= 2;
+  return heads;
+}
+
+// The same traits, in layers enough for every n-th to differ, with a window that 256 tokens leave.
+ModelSpec tiny_like(const ModelSpec& of) {
+  constexpr int kLayersOfFamily = 8;
+  ModelSpec m = of;
+  const bool same_heads = of.kv_heads == of.heads;
+  m.layers = std::min(of.layers, kLayersOfFamily);
+  m.hidden = 256;
+  m.heads = heads_for(of.head_dim);
+  m.kv_heads = same_heads ? m.heads : m.heads / 2;
+  m.ffn = of.ffn > 0 ? 512 : 0;
+  m.vocabulary = 256;
+  m.context = 512;
+  if (m.window) m.window->tokens = std::min<std::int64_t>(m.window->tokens, 64);
+  if (!m.moe) return m;
+  m.moe->experts = m.moe->experts_used = 4;  // all are used, as above
+  m.moe->expert_ffn = 512;
+  m.moe->dense_layers = std::min(m.moe->dense_layers, 1);
+  return m;
 }
 
 // A model whose matrices go through all formats, one after the other.
 Result<CheckedModel> of_mixed_formats(bool experts) {
-  auto model = in_f16(experts);
+  auto model = in_f16(tiny_spec(experts));
   if (!model) return model;
   int next = 0;
   for (Tensor& t : model->table.tensors)
-    if (is_matrix(t)) set_format(t, static_cast<QuantFormat>(next++ % kComputedFormatCount));
+    if (is_matrix(t)) set_format(t, static_cast<QuantFormat>(next++ % kGeneralFormats));
   return model;
 }
 
 std::vector<QuantFormat> quantized_formats() {
   std::vector<QuantFormat> formats;
-  for (int f = 0; f < kComputedFormatCount; ++f)
+  for (int f = 0; f < kGeneralFormats; ++f)
     if (const auto format = static_cast<QuantFormat>(f); info(format).block_elements > 1)
       formats.push_back(format);
   return formats;
 }
 
 // A model whose layers have `formats` in order; matrices outside of layers have the first.
-Result<CheckedModel> of_layers(bool experts, std::span<const QuantFormat> formats) {
-  auto model = in_f16(experts);
+Result<CheckedModel> of_layers(const ModelSpec& spec, std::span<const QuantFormat> formats) {
+  auto model = in_f16(spec);
   if (!model) return model;
   for (Tensor& t : model->table.tensors)
     if (is_matrix(t)) set_format(t, formats[std::size_t(std::max(t.layer, 0)) % formats.size()]);
@@ -97,12 +135,29 @@ Result<std::vector<CheckedModel>> checked_models() {
     models.push_back(*std::move(mixed_formats));
     for (std::size_t first = 0; first < formats.size(); first += kLayers) {
       const std::size_t count = std::min<std::size_t>(kLayers, formats.size() - first);
-      auto layers = of_layers(experts, std::span(formats).subspan(first, count));
+      auto layers = of_layers(tiny_spec(experts), std::span(formats).subspan(first, count));
       if (!layers) return layers.error();
       models.push_back(*std::move(layers));
     }
   }
   return models;
+}
+
+Result<std::optional<CheckedModel>> checked_model_like(const ModelSpec& spec,
+                                                       const TensorTable& tensors) {
+  std::vector<QuantFormat> formats;
+  bool is_rare = false;
+  for (const Tensor& t : tensors.tensors) {
+    if (!is_matrix(t) || std::ranges::find(formats, t.format) != formats.end()) continue;
+    formats.push_back(t.format);
+    is_rare |= int(t.format) >= kGeneralFormats;
+  }
+  if (!is_rare && !has_other_traits(spec)) return std::optional<CheckedModel>();
+  auto model = of_layers(tiny_like(spec), formats);
+  if (!model) return model.error();
+  model->what =
+      fmt::format("of {} with heads of {}, {}", spec.architecture, spec.head_dim, model->what);
+  return std::optional(*std::move(model));
 }
 
 }  // namespace rigcast::engine

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <span>
 #include <utility>
 
 #include "engine/backends/cpu/cpu_executor.hpp"
@@ -86,6 +87,18 @@ void add_line(const std::filesystem::path& file, const std::string& line) {
   std::ofstream(file, std::ios::app) << line + "\n" << std::flush;
 }
 
+// Checks models, unless `line` says that they have passed.
+std::optional<Error> check_models(std::span<const CheckedModel> models, const GpuDevice& device,
+                                  const std::filesystem::path& passed_file,
+                                  const std::string& line) {
+  if (!passed_file.empty() && has_line(passed_file, line)) return std::nullopt;
+  for (const CheckedModel& model : models)
+    if (auto error = check_model(model, device.name)) return error;
+  release_cuda();  // the next run starts as in a new process
+  if (!passed_file.empty()) add_line(passed_file, line);
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> difference(Executor& got, Executor& expected) {
@@ -114,19 +127,19 @@ std::filesystem::path gpu_check_file() {
   return {};
 }
 
-std::optional<Error> check_gpu(const std::filesystem::path& passed_file) {
+std::optional<Error> check_gpu(const std::filesystem::path& passed_file, const ModelSpec& spec,
+                               const TensorTable& tensors) {
   const auto device = cuda_device();
   if (!device) return device.error();
   const std::string line =
       fmt::format("{}, driver {}, {}", device->name, device->driver, program_text());
-  if (!passed_file.empty() && has_line(passed_file, line)) return std::nullopt;
+  const auto like = checked_model_like(spec, tensors);
+  if (!like) return like.error();
   const auto models = checked_models();
   if (!models) return models.error();
-  for (const CheckedModel& model : *models)
-    if (auto error = check_model(model, device->name)) return error;
-  release_cuda();  // the next run starts as in a new process
-  if (!passed_file.empty()) add_line(passed_file, line);
-  return std::nullopt;
+  if (auto error = check_models(*models, *device, passed_file, line)) return error;
+  if (!*like) return std::nullopt;
+  return check_models({&**like, 1}, *device, passed_file, line + ", " + (*like)->what);
 }
 
 }  // namespace rigcast::engine

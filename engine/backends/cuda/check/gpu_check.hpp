@@ -7,17 +7,21 @@
 #include <string>
 
 #include "core/base/error.hpp"
+#include "core/model/model_spec.hpp"
+#include "core/model/tensor_table.hpp"
 #include "engine/run/executor.hpp"
 
 namespace rigcast::engine {
 
-/// Runs tiny models (checked_models) on the first GPU and on the CPU, and compares their logits:
-/// single tokens, small batches and large ones. This takes a second or two. A GPU that has passed
-/// is recorded in `passed_file` by its name, its driver and this program, and is not checked again;
-/// with an empty path, or a file that cannot be written, it is checked every time. Errors: kMachine
-/// if the GPU's results differ or it fails, kDoesNotFit if not even tiny models fit into its
-/// memory. No other executor of a GPU may exist.
-std::optional<Error> check_gpu(const std::filesystem::path& passed_file);
+/// Runs tiny models on the first GPU and on the CPU, and compares their logits: single tokens,
+/// small batches and large ones. They are checked_models, and one like the model that is to run.
+/// This takes a second or two. A GPU that has passed is recorded in `passed_file` by its name, its
+/// driver and this program, for each kind of model, and is not checked again; with an empty path,
+/// or a file that cannot be written, it is checked every time. Errors: kMachine if the GPU's
+/// results differ or it fails, kDoesNotFit if not even tiny models fit into its memory. No other
+/// executor of a GPU may exist.
+std::optional<Error> check_gpu(const std::filesystem::path& passed_file, const ModelSpec& spec,
+                               const TensorTable& tensors);
 
 /// The file in which check_gpu records what has passed: $XDG_CACHE_HOME/rigcast/gpu-check, or under
 /// ~/.cache; empty if the environment names neither.

@@ -1,16 +1,20 @@
 #include "engine/backends/cuda/check/gpu_check.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <set>
 
+#include "engine/architectures/bind_model.hpp"
 #include "engine/backends/cpu/cpu_executor.hpp"
 #include "engine/backends/cuda/check/checked_models.hpp"
 #include "engine/kernels/ref/forward.hpp"
 #include "engine/synth/synthetic_model.hpp"
 #include "tests/catch.hpp"
 #include "tests/engine/executor_fixture.hpp"
+#include "tests/paths.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;
@@ -82,8 +86,21 @@ double rounding_of(const CheckedModel& checked, std::span<const std::int32_t> to
 }  // namespace
 
 TEST_CASE("The check of a GPU has every quantized format in every product, with experts too") {
-  const auto models = checked_models();
+  auto models = checked_models();
   REQUIRE(models);
+  // Formats that few files have are checked with the first model that has them.
+  const std::vector<CheckedModel> general = *models;
+  for (const bool experts : {false, true})
+    for (int f = int(QuantFormat::kMXFP4) + 1; f < kComputedFormatCount; ++f) {
+      CheckedModel own = general[experts ? general.size() - 1 : 0];
+      for (Tensor& t : own.table.tensors)
+        if (t.dimensions >= 2 && t.role != TensorRole::kRouter && t.role != TensorRole::kBias)
+          t.format = static_cast<QuantFormat>(f);
+      const auto like = checked_model_like(own.spec, own.table);
+      REQUIRE(like);
+      REQUIRE(*like);
+      models->push_back(**like);
+    }
   std::set<std::pair<QuantFormat, TensorRole>> held;
   for (const CheckedModel& m : *models) {
     // Matrices of one product in formats of their own ask for other kernels: those do not count.
@@ -116,6 +133,40 @@ TEST_CASE("Roundings of activations are far below what the check of a GPU allows
     // A GPU rounds by the same rule, but at other places: at most twice the error, squared.
     CHECK(rounding_of(m, tokens) < kMaxRoundingDifference / 4);
   }
+}
+
+TEST_CASE("The check of a GPU has the traits of the model that is to run") {
+  const std::filesystem::path models = std::string(test::source_dir()) + "/models";
+  const auto mix = QuantMix::from_name("Q4_K_M");
+  REQUIRE(mix);
+  std::vector<std::int32_t> tokens(100);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = std::int32_t((i * 31 + 7) % 256);
+  std::set<std::string> seen;
+  for (const auto& entry : std::filesystem::directory_iterator(models)) {
+    if (entry.path().extension() != ".toml") continue;
+    const auto spec = load_model_spec(entry.path());
+    REQUIRE(spec);
+    if (check_executable(*spec)) continue;
+    const auto table = make_tensor_table(*spec, *mix);
+    REQUIRE(table);
+    const auto like = checked_model_like(*spec, *table);
+    INFO(spec->id);
+    REQUIRE(like);
+    if (!*like || !seen.insert((*like)->what).second) continue;
+    CHECK((*like)->spec.architecture == spec->architecture);
+    CHECK(rounding_of(**like, tokens) < kMaxRoundingDifference / 4);
+  }
+  for (const char* family : {"gemma2", "gemma3", "phi3", "granite", "olmo2", "smollm3", "glm4"})
+    CHECK(std::ranges::any_of(seen, [&](const std::string& what) {
+      return what.starts_with(std::string("of ") + family + " with heads");
+    }));
+  const auto plain = load_model_spec(models / "llama-3.1-8b.toml");
+  REQUIRE(plain);
+  const auto table = make_tensor_table(*plain, *mix);
+  REQUIRE(table);
+  const auto like = checked_model_like(*plain, *table);
+  REQUIRE(like);
+  CHECK_FALSE(*like);
 }
 
 TEST_CASE("Executors that compute the same pass the check of a GPU") {
