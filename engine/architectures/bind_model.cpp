@@ -81,14 +81,19 @@ class Binder {
   }
 
   std::vector<float> vector(const std::string& name, std::int64_t width) {
-    const NamedTensor* t = take(name, {width});
+    return vector(name, Shape{width});
+  }
+
+  /// Vectors of experts are one after the other.
+  std::vector<float> vector(const std::string& name, const Shape& shape) {
+    const NamedTensor* t = take(name, shape);
     if (!t) return {};
     if (t->format != QuantFormat::kF32) {
       refuse(fmt::format("\"{}\" is in {}, expected F32", name, info(t->format).name),
              "norms and biases are not quantised");
       return {};
     }
-    std::vector<float> out(std::size_t(width), 0.0f);
+    std::vector<float> out(std::size_t(shape[0] * (shape.size() > 1 ? shape[1] : 1)), 0.0f);
     std::memcpy(out.data(), t->data, out.size() * sizeof(float));
     require(name, out, "a finite number", [](float x) { return std::isfinite(x); });
     return out;
@@ -112,7 +117,7 @@ class Binder {
   }
 
   void bind(const std::string& name, const Shape& shape, std::vector<float>& to) {
-    to = vector(name, shape[0]);
+    to = vector(name, shape);
   }
   void bind(const std::string& name, const Shape& shape, Matrix& to) {
     to = matrix(name, shape[0], shape[1]);
@@ -194,10 +199,15 @@ Shape shape_of(const ModelSpec& m, const AttentionShape& attention, LayerWeight 
     case kGate:
     case kUp: return {m.hidden, m.ffn};
     case kDown: return {m.ffn, m.hidden};
+    case kSinks: return {attention.heads};
     case kRouter: return {m.hidden, moe.experts};
+    case kRouterBias: return {moe.experts};
     case kExpertGate:
     case kExpertUp: return {m.hidden, moe.expert_ffn, moe.experts};
     case kExpertDown: return {moe.expert_ffn, m.hidden, moe.experts};
+    case kExpertGateBias:
+    case kExpertUpBias: return {moe.expert_ffn, moe.experts};
+    case kExpertDownBias: return {m.hidden, moe.experts};
   }
   RIGCAST_ASSERT(false);
 }

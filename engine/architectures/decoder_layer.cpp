@@ -48,19 +48,32 @@ Ops attention(const Architecture& a, const ModelSpec& m, int layer) {
   append(ops, projections(a, m));
   if (rotates(a, m, layer)) append(ops, {{kRope, kQuery, kQuery}, {kRope, kKey, kKey}});
   if (a.scales_queries) append(ops, {{kScaleByPosition, kQuery, kQuery}});
-  append(ops, {{kAttention, kQuery, kAttended}, {kLinear, kAttended, kBranch, {kOutput}}});
+  LayerOp attend = {kAttention, kQuery, kAttended};
+  if (m.attention_sinks) attend.weights = {kSinks};
+  append(ops, {std::move(attend), {kLinear, kAttended, kBranch, {kOutput}}});
   if (m.output_bias) append(ops, {{kAddBias, kBranch, kBranch, {kOutputBias}}});
   append(ops, add_branch(a, kAttentionPostNorm));
   return ops;
 }
 
-Ops feed_forward(const Architecture& a, bool experts) {
+LayerOp mixture(const Architecture& a, const ModelSpec& m) {
+  const bool clamped = a.activation == FfnActivation::kClampedSwiglu;
+  LayerOp op = {clamped ? kClampedExperts : kExperts,
+                input_of(a),
+                kBranch,
+                {kRouter, kExpertGate, kExpertUp, kExpertDown}};
+  if (m.moe->expert_bias)
+    op.weights.insert(op.weights.end(),
+                      {kRouterBias, kExpertGateBias, kExpertUpBias, kExpertDownBias});
+  return op;
+}
+
+Ops feed_forward(const Architecture& a, const ModelSpec& m, bool experts) {
   const Activation in = input_of(a);
   const OpKind gated = a.activation == FfnActivation::kGelu ? kGeluFfn : kGatedFfn;
   const LayerOp ffn = {gated, in, kBranch, {kGate, kUp, kDown}};
-  const LayerOp mixture = {kExperts, in, kBranch, {kRouter, kExpertGate, kExpertUp, kExpertDown}};
   Ops ops = norm_before(a, kFfnNorm);
-  ops.push_back(experts ? mixture : ffn);
+  ops.push_back(experts ? mixture(a, m) : ffn);
   append(ops, add_branch(a, kFfnPostNorm));
   return ops;
 }
@@ -76,11 +89,12 @@ bool rotates(const Architecture& architecture, const ModelSpec& spec, int layer)
 std::vector<LayerOp> decoder_layer(const Architecture& architecture, const ModelSpec& m,
                                    int layer) {
   Ops ops = attention(architecture, m, layer);
-  append(ops, feed_forward(architecture, m.is_moe_layer(layer)));
+  append(ops, feed_forward(architecture, m, m.is_moe_layer(layer)));
   return ops;
 }
 
 std::string_view unexecuted_trait(const Architecture& architecture, const ModelSpec& m) {
+  const bool clamps = architecture.activation == FfnActivation::kClampedSwiglu;
   const std::pair<bool, std::string_view> traits[] = {
       {m.window && (m.window->full_head_dim > 0 || m.window->full_kv_heads > 0 ||
                     m.window->full_key_is_value),
@@ -96,14 +110,16 @@ std::string_view unexecuted_trait(const Architecture& architecture, const ModelS
                                                               ? "other than four norms in a layer"
                                                               : "other than two norms in a layer"},
       {m.attention_gate, "a gate on the attention"},
-      {m.attention_sinks, "attention sinks"},
       {m.shared_kv_layers > 0, "layers that share a KV cache"},
       {m.layer_embedding > 0, "embeddings for each layer"},
       {m.layer_scale, "a scale for each layer"},
       {m.nextn_layers > 0, "layers that draft tokens"},
       {m.moe && m.moe->shared_ffn > 0, "shared experts"},
-      {m.moe && (m.moe->router_bias || m.moe->expert_bias), "biased experts"},
-      {m.moe && architecture.activation != FfnActivation::kSilu, "experts with GELU"},
+      // Without biases of experts, a router's only moves the choice.
+      {m.moe && m.moe->router_bias != m.moe->expert_bias, "biased experts"},
+      {m.moe && architecture.activation == FfnActivation::kGelu, "experts with GELU"},
+      {clamps && (!m.moe || m.moe->dense_layers > 0 || m.moe->every > 1),
+       "a dense FFN with clamped SwiGLU"},
   };
   for (const auto& [has, words] : traits)
     if (has) return words;

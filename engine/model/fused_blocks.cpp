@@ -15,6 +15,8 @@ using enum LayerWeight;
 
 constexpr bool kIfAny = true;
 
+using Weights = std::vector<LayerWeight>;
+
 BlockPattern attention_pattern() {
   return {FusedBlock::kAttention,
           {{{kRmsNorm, kHidden, kNormed, {kAttentionNorm}}},
@@ -60,7 +62,7 @@ void add_end(BlockPattern& to, LayerWeight norm) {
   to.ops.push_back({{kAddResidual, kBranch, kHidden}});
 }
 
-BlockPattern any_attention_pattern(bool norms_before, bool rotates) {
+BlockPattern any_attention_pattern(bool norms_before, bool rotates, bool sinks) {
   BlockPattern out{FusedBlock::kAttention, {}};
   const auto add = [&](LayerOp op, bool optional = false) {
     out.ops.push_back({std::move(op), optional});
@@ -80,7 +82,7 @@ BlockPattern any_attention_pattern(bool norms_before, bool rotates) {
   if (rotates) add({kRope, kQuery, kQuery});
   if (rotates) add({kRope, kKey, kKey});
   add({kScaleByPosition, kQuery, kQuery}, kIfAny);
-  add({kAttention, kQuery, kAttended});
+  add({kAttention, kQuery, kAttended, sinks ? Weights{kSinks} : Weights()});
   add({kLinear, kAttended, kBranch, {kOutput}});
   add({kAddBias, kBranch, kBranch, {kOutputBias}}, kIfAny);
   add_end(out, kAttentionPostNorm);
@@ -95,13 +97,13 @@ BlockPattern any_ffn_pattern(bool norms_before, OpKind gated) {
   return out;
 }
 
-BlockPattern any_experts_pattern(bool norms_before) {
+BlockPattern any_experts_pattern(bool norms_before, OpKind kind, bool biased) {
   BlockPattern out{FusedBlock::kExperts, {}};
   add_norm_before(out, norms_before, kFfnNorm);
-  out.ops.push_back({{kExperts,
-                      input_of(norms_before),
-                      kBranch,
-                      {kRouter, kExpertGate, kExpertUp, kExpertDown}}});
+  Weights weights = {kRouter, kExpertGate, kExpertUp, kExpertDown};
+  if (biased)
+    weights.insert(weights.end(), {kRouterBias, kExpertGateBias, kExpertUpBias, kExpertDownBias});
+  out.ops.push_back({{kind, input_of(norms_before), kBranch, std::move(weights)}});
   add_end(out, kFfnPostNorm);
   return out;
 }
@@ -109,9 +111,13 @@ BlockPattern any_experts_pattern(bool norms_before) {
 std::vector<BlockPattern> make_decoder_blocks() {
   std::vector<BlockPattern> all;
   for (const bool before : {true, false}) {
-    for (const bool rotates : {true, false}) all.push_back(any_attention_pattern(before, rotates));
+    for (const bool rotates : {true, false})
+      for (const bool sinks : {false, true})
+        all.push_back(any_attention_pattern(before, rotates, sinks));
     for (const OpKind gated : {kGatedFfn, kGeluFfn}) all.push_back(any_ffn_pattern(before, gated));
-    all.push_back(any_experts_pattern(before));
+    for (const OpKind kind : {kExperts, kClampedExperts})
+      for (const bool biased : {false, true})
+        all.push_back(any_experts_pattern(before, kind, biased));
   }
   return all;
 }

@@ -34,6 +34,7 @@ std::string_view name_of(OpKind kind) {
     case OpKind::kGatedFfn: return "gated_ffn";
     case OpKind::kGeluFfn: return "gelu_ffn";
     case OpKind::kExperts: return "experts";
+    case OpKind::kClampedExperts: return "clamped_experts";
     case OpKind::kAddResidual: return "add_residual";
   }
   return {};

@@ -31,11 +31,16 @@ enum class OpKind {
   kRope,         // out = each head of `in`, rotated by the token's position
   // out = in * (1 + temperature * ln(1 + floor(position / temperature_tokens)))
   kScaleByPosition,
-  kAttention,    // out = attention of query `in` over the cache and the new kKey, kValue
-  kGatedFfn,     // out = w2 (silu(w0 in) * (w1 in)): gate, up and down
-  kGeluFfn,      // out = w2 (gelu(w0 in) * (w1 in)), gelu by tanh
-  kExperts,      // out = the gated FFNs that the router w0 chooses; w1, w2, w3: their stacks
-  kAddResidual,  // out = out + residual_scale * in
+  // out = attention of query `in` over the cache and the new kKey, kValue; w0: sinks, one more
+  // logit of each head, which the softmax counts and no value has
+  kAttention,
+  kGatedFfn,  // out = w2 (silu(w0 in) * (w1 in)): gate, up and down
+  kGeluFfn,   // out = w2 (gelu(w0 in) * (w1 in)), gelu by tanh
+  // out = the gated FFNs that the router w0 chooses; w1, w2, w3: their stacks; w4: the router's
+  // bias; w5, w6, w7: those of the stacks
+  kExperts,
+  kClampedExperts,  // the same with clamped SwiGLU: (clamp(up) + 1) * g * sigmoid(1.702 g)
+  kAddResidual,     // out = out + residual_scale * in
 };
 
 struct LayerOp {

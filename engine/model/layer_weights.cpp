@@ -26,17 +26,22 @@ constexpr Row kRows[] = {
     {kNorm, "post_attention_norm.weight"},
     {kNorm, "attn_q_norm.weight"},
     {kNorm, "attn_k_norm.weight"},
+    {kBias, "attn_sinks.weight"},
     {kNorm, "ffn_norm.weight"},
     {kNorm, "post_ffw_norm.weight"},
     {kFfnGate, "ffn_gate.weight"},
     {kFfnUp, "ffn_up.weight"},
     {kFfnDown, "ffn_down.weight"},
     {kRouter, "ffn_gate_inp.weight"},
+    {kBias, "ffn_gate_inp.bias"},
     {kExpertGate, "ffn_gate_exps.weight"},
     {kExpertUp, "ffn_up_exps.weight"},
     {kExpertDown, "ffn_down_exps.weight"},
+    {kBias, "ffn_gate_exps.bias"},
+    {kBias, "ffn_up_exps.bias"},
+    {kBias, "ffn_down_exps.bias"},
 };
-static_assert(std::size(kRows) == std::size_t(LayerWeight::kExpertDown) + 1);
+static_assert(std::size(kRows) == std::size_t(LayerWeight::kExpertDownBias) + 1);
 
 }  // namespace
 

@@ -22,15 +22,20 @@ enum class LayerWeight {
   kAttentionPostNorm,
   kQNorm,
   kKNorm,
+  kSinks,
   kFfnNorm,
   kFfnPostNorm,
   kGate,
   kUp,
   kDown,
   kRouter,
+  kRouterBias,
   kExpertGate,
   kExpertUp,
   kExpertDown,
+  kExpertGateBias,
+  kExpertUpBias,
+  kExpertDownBias,
 };
 
 /// The role by which quant mixes and placements classify a tensor.
@@ -55,15 +60,20 @@ void for_each_weight(const Visit& visit, Layers&... layers) {
   visit(kAttentionPostNorm, layers.attention_post_norm...);
   visit(kQNorm, layers.q_norm...);
   visit(kKNorm, layers.k_norm...);
+  visit(kSinks, layers.sinks...);
   visit(kFfnNorm, layers.ffn_norm...);
   visit(kFfnPostNorm, layers.ffn_post_norm...);
   visit(kGate, layers.gate...);
   visit(kUp, layers.up...);
   visit(kDown, layers.down...);
   visit(kRouter, layers.router...);
+  visit(kRouterBias, layers.router_bias...);
   visit(kExpertGate, layers.expert_gate...);
   visit(kExpertUp, layers.expert_up...);
   visit(kExpertDown, layers.expert_down...);
+  visit(kExpertGateBias, layers.expert_gate_bias...);
+  visit(kExpertUpBias, layers.expert_up_bias...);
+  visit(kExpertDownBias, layers.expert_down_bias...);
 }
 
 /// A matrix has rows and columns; a stack has equal matrices, one per expert; any other weight is a
@@ -97,7 +107,7 @@ void for_each_stack(const Visit& visit, Layers&... layers) {
       layers...);
 }
 
-/// Visits only the vectors: norms and biases.
+/// Visits only the vectors: norms, biases (those of experts one after the other) and sinks.
 template <class Visit, class... Layers>
 void for_each_vector(const Visit& visit, Layers&... layers) {
   for_each_weight(

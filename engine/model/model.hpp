@@ -50,11 +50,14 @@ struct Layer {
   std::vector<float> q_bias, k_bias, v_bias, output_bias;  // empty: none
   // Of a head's width, or of all heads' (the norm is over all of them then); empty: none.
   std::vector<float> q_norm, k_norm;
+  std::vector<float> sinks;  // by head: a logit that no value has, in the softmax; empty: none
   std::vector<float> ffn_norm;
   std::vector<float> attention_post_norm, ffn_post_norm;  // of what is added; empty: none
   Matrix gate, up, down;                                  // matrices of a dense FFN
   Matrix router;                                          // router of a MoE layer: a row per expert
   MatrixStack expert_gate, expert_up, expert_down;
+  std::vector<float> router_bias;  // empty: none; likewise below
+  std::vector<float> expert_gate_bias, expert_up_bias, expert_down_bias;  // [expert][row]
 
   float score_scale() const {
     return rule.score_scale > 0 ? rule.score_scale : 1.0f / std::sqrt(float(attention.head_dim));
@@ -64,6 +67,7 @@ struct Layer {
     return std::int64_t(q_norm.size()) > attention.head_dim ||
            std::int64_t(k_norm.size()) > attention.head_dim;
   }
+  bool has_clamped_experts() const { return uses(ops, OpKind::kClampedExperts); }
   bool has_gelu() const { return uses(ops, OpKind::kGeluFfn); }
 };
 

@@ -1,5 +1,7 @@
 #include "engine/model/model_bytes.hpp"
 
+#include <algorithm>
+
 #include "engine/model/layer_weights.hpp"
 
 namespace rigcast::engine {
@@ -55,15 +57,18 @@ std::int64_t model_bytes(const Model& m) {
 }
 
 std::int64_t attention_weight_bytes(const Layer& layer) {
-  return read_bytes(layer, LayerWeight::kAttentionNorm, LayerWeight::kKNorm);
+  return read_bytes(layer, LayerWeight::kAttentionNorm, LayerWeight::kSinks);
 }
 
 std::int64_t ffn_weight_bytes(const Layer& layer) {
-  return read_bytes(layer, LayerWeight::kFfnNorm, LayerWeight::kRouter);
+  return read_bytes(layer, LayerWeight::kFfnNorm, LayerWeight::kRouterBias);
 }
 
 std::int64_t one_expert_bytes(const Layer& layer) {
-  return read_bytes(layer, LayerWeight::kExpertGate, LayerWeight::kExpertDown);
+  const std::int64_t biases =
+      read_bytes(layer, LayerWeight::kExpertGateBias, LayerWeight::kExpertDownBias);
+  return read_bytes(layer, LayerWeight::kExpertGate, LayerWeight::kExpertDown) +
+         biases / std::max(1, layer.expert_gate.count);
 }
 
 std::int64_t head_weight_bytes(const Model& m) {

@@ -116,7 +116,8 @@ Result<Model> make_synthetic_vectors(const ModelSpec& spec, const TensorTable& t
   const Places places = places_of(tensors, {}, {});
   for (std::size_t i = 0; i < tensors.tensors.size(); ++i) {
     const Tensor& t = tensors.tensors[i];
-    if (t.dimensions == 1) synthesize(t, seed, 0, {places.at[i], t.bytes});
+    if (t.dimensions == 1 || t.role == TensorRole::kBias)
+      synthesize(t, seed, 0, {places.at[i], t.bytes});
   }
   return bind_model(spec, default_hyperparameters(spec), named(tensors, places), places.memory);
 } catch (const std::bad_alloc&) {

@@ -89,7 +89,9 @@ inline bool is_one_of(std::string_view name, std::initializer_list<std::string_v
 /// What all models of an architecture have.
 inline void give_own_traits(ModelSpec& m) {
   const std::string_view a = m.architecture;
-  m.qkv_bias |= is_one_of(a, {"qwen2", "qwen2vl", "seed_oss", "glm4"});
+  m.qkv_bias |= is_one_of(a, {"qwen2", "qwen2vl", "seed_oss", "glm4", "gpt-oss"});
+  m.output_bias |= a == "gpt-oss";
+  m.attention_sinks = a == "gpt-oss";
   m.qk_norm_wide = is_one_of(a, {"olmo2", "olmoe"});
   m.qk_norm |= m.qk_norm_wide || a.starts_with("qwen3") || is_one_of(a, {"exaone4", "gemma3"});
   m.fused_qkv = a == "phi3";
@@ -129,6 +131,7 @@ inline ModelSpec tiny_spec(const TinyTraits& t) {
   m.moe->experts = t.experts;
   m.moe->experts_used = t.experts_used;
   m.moe->expert_ffn = t.ffn;
+  m.moe->router_bias = m.moe->expert_bias = t.architecture == "gpt-oss";
   return m;
 }
 

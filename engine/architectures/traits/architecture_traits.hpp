@@ -18,7 +18,7 @@ enum class NormPlan {
   kAround,  // both: four in a layer
 };
 
-enum class FfnActivation { kSilu, kGelu };
+enum class FfnActivation { kSilu, kGelu, kClampedSwiglu };
 
 /// RoPE in layers with a window.
 enum class LocalRope {

@@ -29,7 +29,9 @@ std::vector<Rope> ropes_of(const Model& model) {
   return ropes;
 }
 
-cpu::Scores scores_of(const Layer& layer) { return {layer.score_scale(), layer.rule.softcap}; }
+cpu::Scores scores_of(const Layer& layer) {
+  return {layer.score_scale(), layer.rule.softcap, layer.sinks};
+}
 
 std::vector<cpu::Scores> scores_of(const Model& model) {
   std::vector<cpu::Scores> scores;

@@ -32,7 +32,8 @@ class AttentionStage {
   /// values are stored in the cache first.
   void attend(Worker& worker, int layer, const float* projected);
   /// Partial attention of one token: its projected query over the first `tokens` tokens of `cache`,
-  /// within the layer's window. Partials over other parts of the context can be merged with it.
+  /// within the layer's window. Partials over other parts of the context can be merged with it, and
+  /// the sinks, once.
   struct Partial {
     std::vector<float> o;  // [heads][head_dim]: sum of exp(score - m) * value
     // [heads]: the largest score (-infinity without tokens); the sum of exp(score - m).

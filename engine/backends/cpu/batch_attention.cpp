@@ -105,17 +105,18 @@ void BatchAttention::attend_rows(Thread& own, const LayerKv& kv, const Task& tas
   for (int r = 0; r < rows; ++r) {
     const std::int64_t t = task.first + r / group, h = task.kv_head * group + r % group;
     cpu::merge_to_output({own.o.data() + r * dim, own.m.data() + r, own.l.data() + r}, count, rows,
-                         dim, out + (t * shape_.heads + h) * dim);
+                         dim, out + (t * shape_.heads + h) * dim, kv.scores.sink(h));
   }
 }
 
 // Head `of` of all cut rows' heads.
-void BatchAttention::merge(std::int64_t of, float* out) {
+void BatchAttention::merge(std::int64_t of, const cpu::Scores& scores, float* out) {
   const std::int64_t dim = shape_.head_dim, head = of % shape_.heads;
   const CutRow& cut = cut_rows_[std::size_t(of / shape_.heads)];
   const std::int64_t at = cut.partials + head;
   cpu::merge_to_output({o_.data() + at * dim, m_.data() + at, l_.data() + at}, cut.partitions,
-                       shape_.heads, int(dim), out + (cut.row * shape_.heads + head) * dim);
+                       shape_.heads, int(dim), out + (cut.row * shape_.heads + head) * dim,
+                       scores.sink(head));
 }
 
 void BatchAttention::run(Worker& worker, const KvCache& cache, int layer, const cpu::Scores& scores,
@@ -130,7 +131,7 @@ void BatchAttention::run(Worker& worker, const KvCache& cache, int layer, const 
   worker.barrier();
   worker.parallel_for_nowait(std::int64_t(cut_rows_.size()) * shape_.heads, 4,
                              [&](std::int64_t begin, std::int64_t end) {
-                               for (std::int64_t of = begin; of < end; ++of) merge(of, out);
+                               for (std::int64_t of = begin; of < end; ++of) merge(of, scores, out);
                              });
 }
 

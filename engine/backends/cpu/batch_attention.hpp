@@ -65,7 +65,7 @@ class BatchAttention {
   void attend_partition(Thread& own, const LayerKv& kv, const Task& task, const float* q);
   void attend_rows(Thread& own, const LayerKv& kv, const Task& task, const float* q,
                    float* out) const;
-  void merge(std::int64_t of, float* out);
+  void merge(std::int64_t of, const cpu::Scores& scores, float* out);
 
   std::span<const StepSequence> sequences_;
   AttentionShape shape_;  // that was planned; of no heads: none

@@ -32,7 +32,8 @@ void DecodeAttention::run(Worker& worker, const KvView& kv, int layer, TokenCoun
   const int dim = int(shape(layer).head_dim), heads = shape(layer).heads;
   attend_partitions(worker, kv, layer, from, to, q, around);
   merge(worker, layer, around, [&](std::int64_t head, const cpu::Partials& of_head) {
-    cpu::merge_to_output(of_head, int(count_), heads, dim, out + head * dim);
+    cpu::merge_to_output(of_head, int(count_), heads, dim, out + head * dim,
+                         scores_[std::size_t(layer)].sink(head));
   });
 }
 

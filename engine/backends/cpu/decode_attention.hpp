@@ -43,8 +43,8 @@ class DecodeAttention {
   /// out [heads][head_dim] = the attention output of the query.
   void run(Worker& worker, const KvView& kv, int layer, TokenCount from, TokenCount to,
            const float* q, float* out, const AroundHeads& around = {});
-  /// Partial attention, to be merged with the partials of other tokens: a row of `out` for every
-  /// head.
+  /// Partial attention, to be merged with the partials of other tokens and the sinks: a row of
+  /// `out` for every head.
   void run_part(Worker& worker, const KvView& kv, int layer, TokenCount from, TokenCount to,
                 const float* q, const cpu::Partials& out);
   /// Prefetches, before the query has arrived, what run() reads first: every member its own part,

@@ -32,10 +32,12 @@ void ExpertJobs::sort(std::span<const int> experts, int count, std::int64_t used
 
   rows_.resize(experts.size());
   tokens_.assign(std::size_t(one), -1);
+  experts_.assign(std::size_t(one), 0);
   for (std::size_t choice = 0; choice < experts.size(); ++choice) {
     const std::int64_t row = next_[std::size_t(experts[choice])]++;
     rows_[choice] = row;
     tokens_[std::size_t(row)] = std::int64_t(choice) / used;
+    experts_[std::size_t(row)] = experts[choice];
   }
 }
 

@@ -35,12 +35,15 @@ class ExpertJobs {
   std::int64_t row(std::int64_t choice) const { return rows_[std::size_t(choice)]; }
   /// The token of a row; -1: the row is a gap.
   std::int64_t token(std::int64_t row) const { return tokens_[std::size_t(row)]; }
+  /// The expert of a row that is no gap.
+  int expert(std::int64_t row) const { return experts_[std::size_t(row)]; }
 
  private:
   std::vector<Job> jobs_;
   std::vector<std::int64_t> counts_, next_;  // by expert: number of tokens, row of the next token
   std::vector<std::int64_t> rows_;           // rows by choice
   std::vector<std::int64_t> tokens_;         // tokens by row
+  std::vector<int> experts_;                 // experts by row
   std::int64_t group_ = 1, batch_rows_ = 0;
 };
 

@@ -7,16 +7,27 @@
 #include "engine/model/model_bytes.hpp"
 
 namespace rigcast::engine {
+namespace {
+
+// Adds `weight` times an expert's part of a bias, if there is one.
+void add_bias(std::span<float> to, const std::vector<float>& bias, int expert, float weight = 1) {
+  if (!bias.empty()) cpu::add_scaled(to, bias.data() + std::size_t(expert) * to.size(), weight);
+}
+
+}  // namespace
+
 // Chooses the experts of tokens [begin, end).
 void ExpertsStage::choose(const Layer& w, std::int64_t begin, std::int64_t end,
                           std::vector<int>& order) {
   const auto experts = std::size_t(w.router.rows),
              used = std::size_t(step_.model->spec.moe->experts_used);
-  for (std::size_t t = std::size_t(begin); t < std::size_t(end); ++t)
-    ref::choose_experts(std::span(scores_).subspan(t * experts, experts),
-                        step_.model->hyper.normalised_experts,
+  for (std::size_t t = std::size_t(begin); t < std::size_t(end); ++t) {
+    const auto scores = std::span(scores_).subspan(t * experts, experts);
+    add_bias(scores, w.router_bias, 0);
+    ref::choose_experts(scores, step_.model->hyper.normalised_experts,
                         std::span(chosen_).subspan(t * used, used),
                         std::span(weights_).subspan(t * used, used), order);
+  }
 }
 
 // Resizes the inputs and outputs of all jobs.
@@ -89,7 +100,7 @@ void ExpertsStage::compute(Worker& worker, int layer, const NextMatrices& next) 
   const ActivitySpan span = step_.span(worker, ActivityKind::kExperts, layer);
   route(worker, w);
   compute_jobs(worker, w, next);
-  sum_experts(worker);
+  sum_experts(worker, w);
 }
 
 void ExpertsStage::run_chosen(Worker& worker, int layer, const float* normed,
@@ -104,7 +115,7 @@ void ExpertsStage::run_chosen(Worker& worker, int layer, const float* normed,
     size_jobs(w);
   });
   compute_jobs(worker, w, {});
-  sum_experts(worker);
+  sum_experts(worker, w);
 }
 
 // Spreads the rows of jobs over the team, without gaps: whole groups where jobs have several
@@ -153,9 +164,13 @@ void ExpertsStage::compute_jobs(Worker& worker, const Layer& w, const NextMatric
   }
   multiply(worker, wide, step_.products(worker), step_.if_apart(downs));
   worker.barrier();
+  const auto activate = w.has_clamped_experts() ? cpu::clamped_swiglu : cpu::silu_multiply;
   for_each_job_row(worker, jobs_.rows(), [&](std::int64_t row) {
     const std::span<float> gate(step_.gate.data() + row * width, std::size_t(width));
-    cpu::silu_multiply(gate, step_.up.data() + row * width);
+    const std::span<float> up(step_.up.data() + row * width, std::size_t(width));
+    add_bias(gate, w.expert_gate_bias, jobs_.expert(row));
+    add_bias(up, w.expert_up_bias, jobs_.expert(row));
+    activate(gate, up.data());
     const std::int64_t single = row - jobs_.batch_rows();
     single < 0 ? expert_hidden_.set_row(row, gate)
                : single_expert_hidden_[std::size_t(single)].set_row(0, gate);
@@ -164,20 +179,22 @@ void ExpertsStage::compute_jobs(Worker& worker, const Layer& w, const NextMatric
 }
 
 // Adds up the outputs of a token's experts, each times its router weight.
-void ExpertsStage::sum_expert_rows(std::int64_t row) {
+void ExpertsStage::sum_expert_rows(const Layer& w, std::int64_t row) {
   const std::int64_t hidden = step_.width(), used = step_.model->spec.moe->experts_used;
   const std::span<float> out(step_.block.data() + row * hidden, std::size_t(hidden));
   std::fill(out.begin(), out.end(), 0.0f);
-  for (std::int64_t choice = row * used; choice < (row + 1) * used; ++choice)
-    cpu::add_scaled(out, expert_out_.data() + jobs_.row(choice) * hidden,
-                    weights_[std::size_t(choice)]);
+  for (std::int64_t choice = row * used; choice < (row + 1) * used; ++choice) {
+    const float weight = weights_[std::size_t(choice)];
+    cpu::add_scaled(out, expert_out_.data() + jobs_.row(choice) * hidden, weight);
+    add_bias(out, w.expert_down_bias, chosen_[std::size_t(choice)], weight);
+  }
 }
 
-void ExpertsStage::sum_experts(Worker& worker) {
-  if (step_.tokens == 1) return worker.run_once([&] { sum_expert_rows(0); });
+void ExpertsStage::sum_experts(Worker& worker, const Layer& w) {
+  if (step_.tokens == 1) return worker.run_once([&] { sum_expert_rows(w, 0); });
   worker.barrier();
   worker.parallel_for(step_.tokens, 1,
-                      [&](std::int64_t row, std::int64_t) { sum_expert_rows(row); });
+                      [&](std::int64_t row, std::int64_t) { sum_expert_rows(w, row); });
 }
 
 }  // namespace rigcast::engine

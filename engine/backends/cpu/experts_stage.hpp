@@ -34,8 +34,8 @@ class ExpertsStage {
   template <class Use>
   void for_each_job_row(Worker& worker, std::int64_t rows, const Use& use);
   InputRows ffn_hidden_of(const ExpertJobs::Job& job) const;
-  void sum_experts(Worker& worker);
-  void sum_expert_rows(std::int64_t row);
+  void sum_experts(Worker& worker, const Layer& layer);
+  void sum_expert_rows(const Layer& layer, std::int64_t row);
 
   CpuStep& step_;
   std::vector<std::vector<int>> orders_;  // by thread: scratch memory of choose()

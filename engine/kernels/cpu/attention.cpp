@@ -499,9 +499,11 @@ void merge_partials(const Partials& partials, int count, std::int64_t stride, in
 }
 
 void merge_to_output(const Partials& partials, int count, std::int64_t stride, int head_dim,
-                     float* out) {
+                     float* out, float sink) {
   float most, sum;
   merge_partials(partials, count, stride, head_dim, {out, &most, &sum});
+  // Infinite where the sink outweighs all that a float can say: the output is 0 then.
+  sum += std::exp(sink - most);
   for (int i = 0; i < head_dim; ++i) out[i] /= sum;
 }
 

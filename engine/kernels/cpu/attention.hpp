@@ -4,6 +4,7 @@
 // the sum of exp(score - m) * v. All queries of a KV head's group share one read of its rows.
 
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "core/base/units.hpp"
@@ -37,11 +38,18 @@ struct Partials {
   float* l = nullptr;  // [rows]
 };
 
+/// The score of a sink that adds nothing.
+inline constexpr float kNoSink = -std::numeric_limits<float>::infinity();
+
 /// What becomes of query . key: it is multiplied by `scale`, then softcap * tanh(score / softcap);
-/// a cap of 0: not that.
+/// a cap of 0: not that. Sinks, one a head, are scores of no value: they join where partials are
+/// merged into an output, once.
 struct Scores {
   float scale = 1.0f;
   float softcap = 0;
+  std::span<const float> sinks{};  // by head; empty: none
+
+  float sink(std::int64_t head) const { return sinks.empty() ? kNoSink : sinks[std::size_t(head)]; }
 };
 
 struct AttentionScratch {
@@ -59,8 +67,8 @@ void attend(std::span<const KvRun> runs, TokenCount begin, KvTypes types, int he
 /// l is the attention output.
 void merge_partials(const Partials& partials, int count, std::int64_t stride, int head_dim,
                     const Partials& out);
-/// out [head_dim] = the attention output, merged from `count` partials.
+/// out [head_dim] = the attention output, merged from `count` partials and the head's sink.
 void merge_to_output(const Partials& partials, int count, std::int64_t stride, int head_dim,
-                     float* out);
+                     float* out, float sink = kNoSink);
 
 }  // namespace rigcast::engine::cpu

@@ -1,5 +1,6 @@
 #include "engine/kernels/cpu/elementwise.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/kernels/ref/quantize.hpp"
@@ -68,6 +69,25 @@ void gelu(std::span<float> gate, const float* up) {
   }
 }
 
+void swiglu_clamped(std::span<float> gate, const float* up) {
+  const hn::ScalableTag<float> d;
+  const std::size_t lanes = hn::Lanes(d), n = gate.size();
+  constexpr float kLimit = 7.0f, kSteepness = 1.702f;
+  const auto one = hn::Set(d, 1.0f), steep = hn::Set(d, -kSteepness);
+  const auto most = hn::Set(d, kLimit), lowest = hn::Set(d, -kLimit);
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto g = hn::Min(hn::LoadU(d, gate.data() + i), most);
+    const auto u = hn::Max(hn::Min(hn::LoadU(d, up + i), most), lowest);
+    const auto s = hn::Div(g, hn::Add(one, hn::Exp(d, hn::Mul(steep, g))));
+    hn::StoreU(hn::Mul(s, hn::Add(u, one)), d, gate.data() + i);
+  }
+  for (; i < n; ++i) {
+    const float g = std::min(gate[i], kLimit), u = std::clamp(up[i], -kLimit, kLimit);
+    gate[i] = (u + 1.0f) * g / (1.0f + std::exp(-kSteepness * g));
+  }
+}
+
 void cap(std::span<float> values, float scale, float bound) {
   const hn::ScalableTag<float> d;
   const std::size_t lanes = hn::Lanes(d), n = values.size();
@@ -115,6 +135,7 @@ namespace rigcast::engine::cpu {
 HWY_EXPORT(norm);
 HWY_EXPORT(silu);
 HWY_EXPORT(gelu);
+HWY_EXPORT(swiglu_clamped);
 HWY_EXPORT(cap);
 HWY_EXPORT(add);
 HWY_EXPORT(to_fp16);
@@ -124,6 +145,9 @@ void rms_norm(std::span<const float> x, std::span<const float> weight, float eps
 }
 void silu_multiply(std::span<float> gate, const float* up) { HWY_DYNAMIC_DISPATCH(silu)(gate, up); }
 void gelu_multiply(std::span<float> gate, const float* up) { HWY_DYNAMIC_DISPATCH(gelu)(gate, up); }
+void clamped_swiglu(std::span<float> gate, const float* up) {
+  HWY_DYNAMIC_DISPATCH(swiglu_clamped)(gate, up);
+}
 void scale_and_cap(std::span<float> values, float scale, float bound) {
   HWY_DYNAMIC_DISPATCH(cap)(values, scale, bound);
 }

@@ -16,6 +16,9 @@ void silu_multiply(std::span<float> gate, const float* up);
 /// gate[i] = gate[i] / 2 * (1 + tanh(sqrt(2 / pi) * (gate[i] + 0.044715 * gate[i]^3))) * up[i].
 void gelu_multiply(std::span<float> gate, const float* up);
 
+/// g = min(gate[i], 7), u = clamp(up[i], -7, 7): gate[i] = (u + 1) * g / (1 + exp(-1.702 * g)).
+void clamped_swiglu(std::span<float> gate, const float* up);
+
 /// values[i] *= scale, then cap * tanh(values[i] / cap); a cap of 0: not that.
 void scale_and_cap(std::span<float> values, float scale, float cap);
 

@@ -61,7 +61,7 @@ Vector each_head(Vector heads, std::int64_t head_dim, const Change& change) {
 // Appends the token's key and value to the cache, then attends with its query.
 Vector attention(const Layer& layer, Token& token, Activation query, LayerCache& cache) {
   const AttentionShape& shape = layer.attention;
-  const Scores scores = {layer.score_scale(), layer.rule.softcap};
+  Scores scores = {layer.score_scale(), layer.rule.softcap};
   const Vector &k = token[Activation::kKey], &v = token[Activation::kValue];
   cache.keys.insert(cache.keys.end(), k.begin(), k.end());
   cache.values.insert(cache.values.end(), v.begin(), v.end());
@@ -71,6 +71,7 @@ Vector attention(const Layer& layer, Token& token, Activation query, LayerCache&
   for (int head = 0; head < shape.heads; ++head) {
     const std::int64_t kv = head / shape.heads_per_kv_head() * shape.head_dim;
     const KvRows rows{cache.keys.data() + kv, cache.values.data() + kv, shape.kv_width()};
+    if (!layer.sinks.empty()) scores.sink = layer.sinks[std::size_t(head)];
     attend(std::span(q).subspan(std::size_t(head) * width, width), rows,
            shape.first_attended(token.position), token.position + 1, scores,
            std::span(out).subspan(std::size_t(head) * width, width));
@@ -91,16 +92,34 @@ Vector gated_ffn(const Ffn& ffn, const Vector& x, float (*activation)(float)) {
   return product(ffn.down, inner);
 }
 
+// m x, plus the expert's part of a bias.
+Vector biased(const MatrixStack& stack, int expert, const Vector& x, const Vector* bias) {
+  Vector y = product(stack.at(expert), x);
+  if (!bias) return y;
+  const auto first = std::size_t(expert) * y.size();
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] += (*bias)[first + i];
+  return y;
+}
+
 Vector experts(const Model& model, const Layer& layer, const LayerOp& op, Token& token) {
   const Vector& x = token[op.in];
   const auto stack = [&](std::size_t i) { return stack_of(layer, op.weights[i]); };
   const MatrixStack gate = stack(1), up = stack(2), down = stack(3);
+  const auto bias = [&](std::size_t i) {
+    return i < op.weights.size() ? &vector_of(layer, op.weights[i]) : nullptr;
+  };
   token.router_logits = product(matrix_of(layer, op.weights[0]), x);
+  if (bias(4)) add(token.router_logits, *bias(4), 1);
+  const bool clamped = op.kind == OpKind::kClampedExperts;
   Vector sum(x.size());
   for (const ChosenExpert& chosen : choose_experts(
            token.router_logits, model.spec.moe->experts_used, model.hyper.normalised_experts)) {
     const int e = chosen.expert;
-    const Vector y = gated_ffn({gate.at(e), up.at(e), down.at(e)}, x, silu);
+    Vector inner = biased(gate, e, x, bias(5));
+    const Vector factor = biased(up, e, x, bias(6));
+    for (std::size_t i = 0; i < inner.size(); ++i)
+      inner[i] = clamped ? clamped_swiglu(inner[i], factor[i]) : silu(inner[i]) * factor[i];
+    const Vector y = biased(down, e, inner, bias(7));
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += chosen.weight * y[i];
   }
   return sum;
@@ -132,7 +151,8 @@ Vector result_of(const LayerOp& op, const Model& model, const Layer& layer, Toke
     case OpKind::kAttention: return attention(layer, token, op.in, cache);
     case OpKind::kGatedFfn: return gated_ffn({matrix(0), matrix(1), matrix(2)}, x, silu);
     case OpKind::kGeluFfn: return gated_ffn({matrix(0), matrix(1), matrix(2)}, x, gelu);
-    case OpKind::kExperts: return experts(model, layer, op, token);
+    case OpKind::kExperts:
+    case OpKind::kClampedExperts: return experts(model, layer, op, token);
     case OpKind::kAddResidual: return sum(token[op.out], x, model.hyper.residual_scale);
   }
   RIGCAST_ASSERT(false);

@@ -100,6 +100,13 @@ float gelu(float x) {
   return float(v / 2 * (1 + std::tanh(kSqrt2OverPi * (v + 0.044715 * v * v * v))));
 }
 
+float clamped_swiglu(float gate, float up) {
+  constexpr double kLimit = 7, kSteepness = 1.702;
+  const double g = std::min(double(gate), kLimit);
+  const double u = std::clamp(double(up), -kLimit, kLimit);
+  return float((u + 1) * g / (1 + std::exp(-kSteepness * g)));
+}
+
 float soft_cap(float x, float cap) {
   return cap > 0 ? float(double(cap) * std::tanh(double(x) / double(cap))) : x;
 }
@@ -112,6 +119,7 @@ void attend(std::span<const float> query, const KvRows& kv, std::int64_t first, 
     const double product = dot(query.data(), kv.keys + t * kv.stride, query.size());
     weights.push_back(soft_cap(float(product * double(scores.scale)), scores.softcap));
   }
+  if (scores.sink) weights.push_back(*scores.sink);
   softmax(weights);
   for (std::size_t i = 0; i < out.size(); ++i) {
     double sum = 0;

@@ -40,6 +40,8 @@ void softmax(std::span<float> x);
 float silu(float x);
 /// x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
 float gelu(float x);
+/// (clamp(up, -7, 7) + 1) * g * sigmoid(1.702 g), where g is min(gate, 7)
+float clamped_swiglu(float gate, float up);
 /// cap * tanh(x / cap); x if the cap is 0.
 float soft_cap(float x, float cap);
 
@@ -50,13 +52,15 @@ struct KvRows {
   std::int64_t stride = 0;
 };
 
-/// What becomes of query . key: it is scaled, then capped (0: not).
+/// What becomes of query . key: it is scaled, then capped (0: not). A sink is no such product.
 struct Scores {
   float scale = 1.0f;
   float softcap = 0;
+  std::optional<float> sink{};
 };
 
-/// out = the values of tokens [first, end), weighted by the softmax of the query's scores.
+/// out = the values of tokens [first, end), weighted by the softmax of the query's scores; a sink
+/// is one more score, of no value.
 void attend(std::span<const float> query, const KvRows& kv, std::int64_t first, std::int64_t end,
             const Scores& scores, std::span<float> out);
 

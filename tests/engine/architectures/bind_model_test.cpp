@@ -198,7 +198,13 @@ TEST_CASE("Traits that are not executed are named", "[model]") {
   CHECK(contains(refused([](ModelSpec& m) { m.mla = LatentAttention{}; }), "latent attention"));
   CHECK(contains(refused([](ModelSpec& m) { m.gated_ffn = false; }), "without a gate"));
   CHECK(contains(refused([](ModelSpec& m) { m.norms_per_layer = 4; }), "two norms"));
-  CHECK(contains(refused([](ModelSpec& m) { m.attention_sinks = true; }), "sinks"));
+  CHECK(contains(refused([](ModelSpec& m) {
+                   m.architecture = "gpt-oss";
+                   m.layers = 1;
+                 }),
+                 "a dense FFN with clamped SwiGLU"));
+  CHECK(contains(refused([](ModelSpec& m) { m.moe = MixtureOfExperts{.router_bias = true}; }),
+                 "biased experts"));
   CHECK(contains(refused([](ModelSpec& m) { m.heads = 0; }), "width of 0"));
   CHECK(contains(refused([](ModelSpec& m) { m.layers = -1; }), "width of 0"));
   CHECK(contains(refused([](ModelSpec& m) { m.kv_heads = 3; }), "width of 0"));

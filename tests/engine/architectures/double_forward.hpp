@@ -28,6 +28,7 @@ struct Described {
   enum { kNoHeadNorm, kEachHead, kAllHeads } head_norm = kNoHeadNorm;
   bool fused_qkv = false, fused_gate_up = false;
   bool gelu = false;
+  bool clamped = false;  // SwiGLU of gpt-oss
   int experts = 0, experts_used = 0;
   bool renormalised = true;
   bool tied = false;
@@ -76,6 +77,12 @@ class DoubleModel {
     for (std::size_t r = 0; r < rows; ++r)
       for (std::size_t i = 0; i < x.size(); ++i) y[r] += m[(first + r) * x.size() + i] * x[i];
     return y;
+  }
+  // x plus a part of a vector, if the file has it.
+  Doubles plus(Doubles x, const std::string& name, std::size_t first) const {
+    const Doubles* const bias = find(name);
+    for (std::size_t i = 0; bias && i < x.size(); ++i) x[i] += (*bias)[first + i];
+    return x;
   }
   static Doubles times(const Doubles& m, const Doubles& x) {
     return times(m, x, 0, m.size() / x.size());
@@ -143,11 +150,12 @@ class DoubleModel {
     const int window = d_.window(layer);
     const int first = window > 0 ? std::max(0, position + 1 - window) : 0;
     Doubles out(q.size());
-    for (int head = 0; head < d_.heads; ++head) attend(head, first, q, cache, out);
-    return times(get(at(layer, "attn_output.weight")), out);
+    for (int head = 0; head < d_.heads; ++head) attend(layer, head, first, q, cache, out);
+    return plus(times(get(at(layer, "attn_output.weight")), out), at(layer, "attn_output.bias"), 0);
   }
 
-  void attend(int head, int first, const Doubles& q, const Kv& cache, Doubles& out) const {
+  void attend(int layer, int head, int first, const Doubles& q, const Kv& cache,
+              Doubles& out) const {
     const std::size_t dim = std::size_t(d_.head_dim), own = std::size_t(head) * dim,
                       kv = std::size_t(head / (d_.heads / d_.kv_heads)) * dim;
     Doubles weights;
@@ -156,8 +164,10 @@ class DoubleModel {
       for (std::size_t i = 0; i < dim; ++i) score += q[own + i] * cache.keys[t][kv + i];
       weights.push_back(capped(score * d_.score_scale, d_.score_cap));
     }
-    const double most = *std::max_element(weights.begin(), weights.end());
-    double sum = 0;
+    const Doubles* const sinks = find(at(layer, "attn_sinks.weight"));
+    const double sink = sinks ? (*sinks)[std::size_t(head)] : -1e300;
+    const double most = std::max(sink, *std::max_element(weights.begin(), weights.end()));
+    double sum = std::exp(sink - most);
     for (double& w : weights) sum += w = std::exp(w - most);
     for (std::size_t t = 0; t < weights.size(); ++t)
       for (std::size_t i = 0; i < dim; ++i)
@@ -169,9 +179,17 @@ class DoubleModel {
     return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
   }
 
+  static double clamped(double gate, double up) {
+    if (gate > 7) gate = 7;
+    if (up > 7) up = 7;
+    if (up < -7) up = -7;
+    return (up + 1) * gate / (1 + std::exp(-1.702 * gate));
+  }
+
   Doubles gated(Doubles gate, const Doubles& up, const Doubles& down, std::size_t first,
                 std::size_t rows) const {
-    for (std::size_t i = 0; i < gate.size(); ++i) gate[i] = activated(gate[i]) * up[i];
+    for (std::size_t i = 0; i < gate.size(); ++i)
+      gate[i] = d_.clamped ? clamped(gate[i], up[i]) : activated(gate[i]) * up[i];
     return times(down, gate, first, rows);
   }
 
@@ -186,7 +204,8 @@ class DoubleModel {
   }
 
   Doubles mixture(int layer, const Doubles& x) const {
-    Doubles p = times(get(at(layer, "ffn_gate_inp.weight")), x);
+    Doubles p =
+        plus(times(get(at(layer, "ffn_gate_inp.weight")), x), at(layer, "ffn_gate_inp.bias"), 0);
     double all = 0;
     for (double& v : p) all += v = std::exp(v);
     std::vector<std::size_t> order(p.size());
@@ -202,9 +221,12 @@ class DoubleModel {
     const Doubles& downs = get(at(layer, "ffn_down_exps.weight"));
     const std::size_t inner = gates.size() / p.size() / x.size();
     for (const std::size_t e : order) {
-      const Doubles y = gated(times(gates, x, e * inner, inner),
-                              times(get(at(layer, "ffn_up_exps.weight")), x, e * inner, inner),
-                              downs, e * x.size(), x.size());
+      const Doubles gate = times(gates, x, e * inner, inner),
+                    up = times(get(at(layer, "ffn_up_exps.weight")), x, e * inner, inner);
+      const Doubles y = plus(
+          gated(plus(gate, at(layer, "ffn_gate_exps.bias"), e * inner),
+                plus(up, at(layer, "ffn_up_exps.bias"), e * inner), downs, e * x.size(), x.size()),
+          at(layer, "ffn_down_exps.bias"), e * x.size());
       for (std::size_t i = 0; i < y.size(); ++i) out[i] += p[e] / all * y[i];
     }
     return out;

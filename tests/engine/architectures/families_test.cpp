@@ -111,6 +111,12 @@ Described plain(const std::string& architecture) {
        }},
       {"phi3", [&] { rope(true, 1e4, 1e-5), d.fused_qkv = d.fused_gate_up = true; }},
       {"mistral3", [&] { rope(false, 1e6, 1e-5); }},
+      {"gpt-oss",
+       [&] {
+         rope(true, 1.5e5, 1e-5);
+         d.ffn_norm = "post_attention_norm";
+         d.clamped = true;
+       }},
       {"olmoe",
        [&] {
          rope(true, 1e4, 1e-5);
@@ -155,6 +161,10 @@ void describe_variants(const std::string& name, Described& d) {
   const double yarn_magnitude = 1 + 0.1 * std::log(8.0);
   if (name == "llama-yarn" || name == "qwen3-yarn") {
     d.frequency = yarn_rope(1e6);
+    d.magnitude = [=](int) { return yarn_magnitude; };
+  } else if (name == "gpt-oss") {
+    windows(2);
+    d.frequency = yarn_rope(1.5e5);
     d.magnitude = [=](int) { return yarn_magnitude; };
   } else if (name == "mistral3") {
     d.frequency = yarn_rope(1e6, 16);
@@ -302,6 +312,25 @@ TEST_CASE("Quantized weights and caches stay close to the reference in every fam
         compare(cpu_logits(file, kExact, tokens, 120), ref::forward(file->model, tokens));
     CAPTURE(a.nmse, rounding_bound(family.traits));
     CHECK(a.nmse <= rounding_bound(family.traits));
+  }
+}
+
+TEST_CASE("Biased experts stay close to the reference in every format", "[engine][families]") {
+  const auto tokens = prompt_of(kTokens, 200);
+  FamilyFile family = gpt_oss_file();
+  family.traits.experts_used = family.traits.experts;  // no choice that rounding decides
+  using enum QuantFormat;
+  for (const auto& [mix, format] :
+       {std::pair{"F32", kF32}, {"F16", kF16}, {"Q8_0", kQ8_0}, {"MXFP4", kMXFP4}}) {
+    family.mix = mix;
+    family.expert_format = format;
+    const auto file = loaded(family);
+    const auto want = ref::forward(file->model, tokens);
+    for (const std::size_t prompt : {std::size_t(0), std::size_t(130)}) {
+      const Agreement a = compare(cpu_logits(file, kExact, tokens, prompt), want);
+      CAPTURE(mix, prompt, a.nmse, a.mean_kl, rounding_bound(family.traits));
+      CHECK(a.nmse <= rounding_bound(family.traits));
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -28,6 +29,8 @@ struct FamilyFile {
   std::vector<std::pair<std::string, std::vector<float>>> vectors{};
   std::string mix = "F32";
   double largest_score = 1;  // of attention, about; larger ones carry larger roundings
+  // Of experts, in place of the mix's: any mix has those of gpt-oss in MXFP4.
+  std::optional<QuantFormat> expert_format{};
 };
 
 /// Heads of 32, two to a KV head; each with its own of what is asked for.
@@ -86,6 +89,25 @@ inline std::vector<FamilyFile> windowed_files() {
   return out;
 }
 
+/// Sinks as large as scores, and biases by which gates and ups reach the bounds of their clamps.
+inline FamilyFile gpt_oss_file() {
+  FamilyFile out{"gpt-oss", family_traits("gpt-oss"), yarn_keys()};
+  out.traits.window = 48;
+  out.traits.window_full_every = 2;
+  out.traits.experts = 8;
+  out.traits.experts_used = 3;
+  out.expert_format = QuantFormat::kF32;
+  const auto inner = std::size_t(out.traits.ffn * out.traits.experts);
+  for (int i = 0; i < out.traits.layers; ++i) {
+    const std::string block = "blk." + std::to_string(i) + ".";
+    out.vectors.emplace_back(block + "attn_sinks.weight", ramp_factors(-1, 2, 4));
+    out.vectors.emplace_back(block + "ffn_gate_inp.bias", ramp_factors(0, 0.1f, 8));
+    out.vectors.emplace_back(block + "ffn_gate_exps.bias", ramp_factors(-9, 18.0f / 1280, inner));
+    out.vectors.emplace_back(block + "ffn_up_exps.bias", ramp_factors(9, -18.0f / 1280, inner));
+  }
+  return out;
+}
+
 inline std::vector<FamilyFile> family_files() {
   std::vector<FamilyFile> out;
   for (const char* plain : {"llama", "qwen2", "qwen3", "qwen2vl", "qwen3vl", "granite", "smollm3",
@@ -117,6 +139,7 @@ inline std::vector<FamilyFile> family_files() {
     if (t.architecture == "olmoe") t.kv_heads = t.heads;
     out.push_back({mixture, t});
   }
+  out.push_back(gpt_oss_file());
   for (FamilyFile& f : windowed_files()) out.push_back(std::move(f));
   return out;
 }
@@ -137,13 +160,23 @@ inline void set_keys(const FamilyFile& f, const ModelSpec& spec, GgufHeader& to)
     std::visit([&, key = key](const auto& v) { to.set(spec.architecture + "." + key, v); }, value);
 }
 
+inline bool is_expert(TensorRole role) {
+  return role == TensorRole::kExpertGate || role == TensorRole::kExpertUp ||
+         role == TensorRole::kExpertDown;
+}
+
 /// The bytes of the file.
 inline std::string bytes_of(const FamilyFile& f) {
   const ModelSpec spec = spec_of(f);
   const auto mix = QuantMix::from_name(f.mix);
   RIGCAST_ASSERT(mix.ok());
-  const auto table = make_tensor_table(spec, *mix);
+  auto table = make_tensor_table(spec, *mix);
   RIGCAST_ASSERT(table.ok());
+  for (Tensor& t : table->tensors)
+    if (f.expert_format && is_expert(t.role)) {
+      t.format = *f.expert_format;
+      t.bytes = tensor_bytes(t.format, t.shape[0], t.shape[1] * t.shape[2]);
+    }
   GgufHeader header;
   set_keys(f, spec, header);
   for (const Tensor& t : table->tensors)
