@@ -217,7 +217,7 @@ Seconds first_token(const Report& r) {
 std::string effect_on_hours(const Hours& before, const Hours& after) {
   const std::string all = "all sessions at the slowest";
   if (!before.first_page) return all;
-  if (!after.first_page) return "memory suffices, " + all;
+  if (!after.first_page) return "memory suffices";
   if (*after.first_page <= *before.first_page) return all;
   return fmt::format("memory is full from {}, {}", hours_text(*after.first_page), all);
 }

@@ -1,6 +1,5 @@
 #include "engine/backends/cuda/check/gpu_check.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -140,7 +139,7 @@ TEST_CASE("The check of a GPU has the traits of the model that is to run") {
   const std::filesystem::path models = std::string(test::source_dir()) + "/models";
   const auto mix = QuantMix::from_name("Q4_K_M");
   REQUIRE(mix);
-  std::vector<std::int32_t> tokens(100);
+  std::vector<std::int32_t> tokens(72);  // more than the window
   for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = std::int32_t((i * 31 + 7) % 256);
   std::set<std::string> seen;
   for (const auto& entry : std::filesystem::directory_iterator(models)) {
@@ -153,7 +152,7 @@ TEST_CASE("The check of a GPU has the traits of the model that is to run") {
     const auto like = checked_model_like(*spec, *table);
     INFO(spec->id);
     REQUIRE(like);
-    if (!*like || !seen.insert((*like)->what).second) continue;
+    if (!*like || !seen.insert(spec->architecture).second) continue;
     // A GPU that refuses a model is not checked with one like it.
     const auto vectors = make_synthetic_vectors((*like)->spec, (*like)->table, 1);
     REQUIRE(vectors);
@@ -165,9 +164,7 @@ TEST_CASE("The check of a GPU has the traits of the model that is to run") {
     CHECK(rounding_of(**like, tokens) < kMaxRoundingDifference / 4);
   }
   for (const char* family : {"gemma2", "gemma3", "phi3", "granite", "olmo2", "smollm3", "glm4"})
-    CHECK(std::ranges::any_of(seen, [&](const std::string& what) {
-      return what.starts_with(std::string("of ") + family + " with heads");
-    }));
+    CHECK(seen.contains(family));
   const auto plain = load_model_spec(models / "llama-3.1-8b.toml");
   REQUIRE(plain);
   const auto table = make_tensor_table(*plain, *mix);
