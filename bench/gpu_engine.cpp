@@ -50,6 +50,10 @@ constexpr Row kRows[] = {
     {"qwen3-30b-a3b", "Q4_K_M", 16, 496, 64, 300, 450},
     {"qwen3-30b-a3b", "Q4_K_M", 16, 0, 2},
     {"qwen3-30b-a3b", "Q4_K_M", 512, 0, 2},
+    {"gpt-oss-20b", "MXFP4", 16, 496, 64, 350, 600},
+    {"gpt-oss-20b", "MXFP4", 16, 32752, 64},
+    {"gpt-oss-20b", "MXFP4", 16, 0, 2},
+    {"gpt-oss-20b", "MXFP4", 512, 0, 2},
 };
 constexpr int kRuns = 5;
 
