@@ -47,19 +47,6 @@ std::optional<Error> refuse_operations(const Model& model) {
   return std::nullopt;
 }
 
-// What CPUs compute and kernels of a GPU do not.
-std::optional<Error> refuse_weights(const Model& model) {
-  for (const Layer& l : model.layers) {
-    if (uses(l.ops, LayerWeight::kSinks))
-      return refused(fmt::format("{} with attention sinks", model.spec.name),
-                     "softmaxes have none there");
-    if (uses(l.ops, LayerWeight::kExpertUpBias) || l.has_clamped_experts())
-      return refused(fmt::format("{} with experts that are biased or clamped", model.spec.name),
-                     "experts are a plain gated FFN there");
-  }
-  return std::nullopt;
-}
-
 // Vectors and blocks of the cache are of one width for all layers.
 std::optional<Error> refuse_heads(const Model& model) {
   for (const Layer& l : model.layers) {
@@ -93,7 +80,6 @@ std::optional<Error> check_layer_placement(const Model& model, int index) {
 
 std::optional<Error> check_shapes_on_gpu(const Model& model) {
   if (auto error = refuse_operations(model)) return error;
-  if (auto error = refuse_weights(model)) return error;
   if (auto error = refuse_heads(model)) return error;
   for (int i = 0; i < int(model.layers.size()); ++i)
     if (auto error = check_layer_placement(model, i)) return error;

@@ -10,7 +10,6 @@
 #include "engine/backends/cpu/cpu_executor.hpp"
 #include "engine/backends/cuda/check/checked_models.hpp"
 #include "engine/kernels/ref/forward.hpp"
-#include "engine/placement/check_shapes.hpp"
 #include "engine/synth/synthetic_model.hpp"
 #include "tests/catch.hpp"
 #include "tests/engine/executor_fixture.hpp"
@@ -153,17 +152,11 @@ TEST_CASE("The check of a GPU has the traits of the model that is to run") {
     INFO(spec->id);
     REQUIRE(like);
     if (!*like || !seen.insert(spec->architecture).second) continue;
-    // A GPU that refuses a model is not checked with one like it.
-    const auto vectors = make_synthetic_vectors((*like)->spec, (*like)->table, 1);
-    REQUIRE(vectors);
-    if (check_shapes_on_gpu(*vectors)) {
-      CHECK(spec->attention_sinks);
-      continue;
-    }
     CHECK((*like)->spec.architecture == spec->architecture);
     CHECK(rounding_of(**like, tokens) < kMaxRoundingDifference / 4);
   }
-  for (const char* family : {"gemma2", "gemma3", "phi3", "granite", "olmo2", "smollm3", "glm4"})
+  for (const char* family :
+       {"gemma2", "gemma3", "phi3", "granite", "olmo2", "smollm3", "glm4", "gpt-oss"})
     CHECK(seen.contains(family));
   const auto plain = load_model_spec(models / "llama-3.1-8b.toml");
   REQUIRE(plain);
