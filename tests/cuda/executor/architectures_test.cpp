@@ -3,8 +3,10 @@
 // caches and experts are.
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <future>
 
+#include "engine/gguf/model/read_model.hpp"
 #include "engine/placement/check_shapes.hpp"
 #include "engine/synth/synthetic_model.hpp"
 #include "engine/threads/thread_team.hpp"
@@ -13,6 +15,8 @@
 #include "tests/cuda/executor/families.hpp"
 #include "tests/cuda/executor/placements.hpp"
 #include "tests/cuda/executor/whole_models.hpp"
+#include "tests/engine/architectures/family_files.hpp"
+#include "tests/folder.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;
@@ -199,25 +203,28 @@ TEST_CASE("Matrices in one tensor are made on the GPU as on the host",
 
 TEST_CASE("The length of sequences chooses between longrope's factors, as on the CPU",
           "[cuda][gpu][executor][architectures]") {
-  const TinyModel tiny =
-      make_tiny_model({.architecture = "phi3", .mix = "F16", .layers = 3, .rope_factors = 24});
-  const ModelSpec& spec = tiny.model.spec;
-  const auto table = make_tensor_table(spec, *QuantMix::from_name("F16"));
-  REQUIRE(table);
-  ThreadTeam team(2);
-  const auto host = make_synthetic_model(spec, *table, 7, team);
-  REQUIRE(host);
-  const auto tokens = prompt_of(50, 500);
+  FamilyFile described{"phi3", family_traits("phi3")};
+  described.traits.context = 8192;
+  described.traits.rope_factors = described.traits.head_dim / 2;
+  described.vectors = {{"rope_factors_long.weight",
+                        std::vector<float>(std::size_t(described.traits.rope_factors), 4.0f)}};
+  const test::Folder folder;
+  std::ofstream(folder / "x.gguf", std::ios::binary) << bytes_of(described);
+  const auto file = GgufFile::open(folder / "x.gguf");
+  REQUIRE(file);
+  const auto tokens = prompt_of(50, described.traits.vocabulary);
   std::vector<std::vector<float>> logits;
   for (const TokenCount context : {512, 8192}) {
-    Model chosen = *host;
-    choose_rope_factors(chosen, context);
-    const auto a = make_cuda_executor(std::make_shared<const Model>(chosen), ExecutorOptions{});
-    const auto b = make_synthetic_cuda_executor(spec, *table, 7, {.context = context});
-    REQUIRE(a);
-    REQUIRE(b);
-    logits.push_back(together(**b, tokens));
-    CHECK(together(**a, tokens) == logits.back());
+    auto model = load_model(*file);
+    REQUIRE(model);
+    choose_rope_factors(*model, context);
+    const auto chosen =
+        make_cuda_executor(std::make_shared<const Model>(*std::move(model)), ExecutorOptions{});
+    const auto from_file = make_cuda_executor(*file, {.context = context});
+    REQUIRE(chosen);
+    REQUIRE(from_file);
+    logits.push_back(together(**from_file, tokens));
+    CHECK(together(**chosen, tokens) == logits.back());
   }
-  CHECK(logits[0] != logits[1]);
+  CHECK((logits[0] != logits[1]));
 }
