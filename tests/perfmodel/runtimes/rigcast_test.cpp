@@ -71,13 +71,27 @@ TEST_CASE("A cache in VRAM has whole blocks and one list of them", "[memory]") {
   CHECK(gpu(plan_of(s, 33)).staging == 0_B);
 }
 
-TEST_CASE("All layers keep all tokens, whatever their windows", "[memory]") {
+TEST_CASE("Layers with a window keep its tokens and a batch's, in a list of their own",
+          "[memory]") {
   ModelSpec m = llama_3_8b();
   m.window = SlidingWindow{.tokens = 256, .full_every = 2};
   Scenario s = own(m);
-  s.workload.prompt_tokens = 1024;
+  s.workload.prompt_tokens = 2048;
   s.workload.output_tokens = 1;
-  CHECK(gpu(plan_of(s, 33)).kv.value == 8 * 32 * kLayerBlock + kList);
+  REQUIRE(s.settings.ubatch == 512);
+  // 255 tokens and 512 occupy seven blocks of 128 at most, and one more is in the ring.
+  CHECK(gpu(plan_of(s, 33)).kv.value == (16 * 16 + 16 * 7) * kLayerBlock + 2 * kList);
+  s.workload.prompt_tokens = 512;
+  CHECK(gpu(plan_of(s, 33)).kv.value == 4 * 32 * kLayerBlock + 2 * kList);
+}
+
+TEST_CASE("Where older blocks leave the GPU, layers keep all tokens whatever their windows",
+          "[memory]") {
+  const Scenario all = with_policy(KvPolicy::kStream);
+  Scenario windowed = all;
+  windowed.model.window = SlidingWindow{.tokens = 256, .full_every = 2};
+  CHECK(gpu(plan_of(windowed, 33)).kv == gpu(plan_of(all, 33)).kv);
+  CHECK(host(plan_of(windowed, 33)).kv == host(plan_of(all, 33)).kv);
 }
 
 TEST_CASE(
