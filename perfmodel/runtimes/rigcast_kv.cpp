@@ -63,7 +63,10 @@ GpuCache gpu_cache(const MemoryContext& s, const Placement& p, DeviceIndex gpu) 
 // (engine/backends/cuda/forward/state.cu).
 TokenCount window_blocks(const MemoryContext& s, const Placement& p, DeviceIndex device) {
   const bool serves = s.has_load && s.scheduler;
-  if (serves || evicts_kv(s) || p.host_decodes()) return 0;
+  const bool twice = p.host_decodes() && std::ranges::any_of(p.layers, [](const LayerPlacement& l) {
+                       return l.weights != kHost;
+                     });
+  if (serves || evicts_kv(s) || twice) return 0;
   for (int l = 0; device == kHost && l < s.model.layers; ++l)
     if (p.offloadable(l)) return 0;
   return window_ring_blocks(s.model, s.settings.ubatch, s.kv.block_tokens);

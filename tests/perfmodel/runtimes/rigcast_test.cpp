@@ -85,6 +85,29 @@ TEST_CASE("Layers with a window keep its tokens and a batch's, in a list of thei
   CHECK(gpu(plan_of(s, 33)).kv.value == 4 * 32 * kLayerBlock + 2 * kList);
 }
 
+TEST_CASE("Windows bound caches in RAM unless prompts copy them to the GPU", "[memory]") {
+  ModelSpec m = llama_3_8b();
+  m.window = SlidingWindow{.tokens = 256, .full_every = 2};
+  Scenario s = own(m);
+  s.workload.prompt_tokens = 2048;
+  s.workload.output_tokens = 1;
+  constexpr double kAll = 16 * kLayerBlock, kRing = 7 * kLayerBlock;
+  Scenario in_ram = s;
+  in_ram.kv.policy = KvPolicy::kRam;
+  CHECK(host(plan_of(in_ram, 33)).kv.value == 16 * (kAll + kRing));
+  // Layers on the host are computed by the GPU in prompts.
+  REQUIRE(place(s, 10).offloadable(0));
+  CHECK(host(plan_of(s, 10)).kv.value == 22 * kAll);
+  CHECK(gpu(plan_of(s, 10)).kv.value == 5 * (kAll + kRing) + 2 * kList);
+  // What the host decodes has been prefilled by the GPU.
+  Scenario decodes = s;
+  decodes.placement.decode_device = DecodeDevice::kCpu;
+  CHECK(host(plan_of(decodes, 33)).kv.value == 32 * kAll);
+  s.rig.gpus.clear();
+  s.rig.links.clear();
+  CHECK(host(plan_of(s, 0)).kv.value == 16 * (kAll + kRing));
+}
+
 TEST_CASE("Where older blocks leave the GPU, layers keep all tokens whatever their windows",
           "[memory]") {
   const Scenario all = with_policy(KvPolicy::kStream);
