@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <random>
 #include <span>
 #include <string>
 #include <thread>
@@ -426,4 +427,31 @@ TEST_CASE("A context that is cut where its window is gone is computed again",
   executor.fill(250);
   CHECK(executor.cached() == 250);
   logits_of(executor, prompt_of(20, 31));
+}
+
+TEST_CASE("Wherever contexts with rings are cut, what remains is right", "[engine][executor]") {
+  const TinyModel tiny = make_tiny_model(kWindowed);
+  CpuExecutor ring = executor_of(tiny, with_rings(true)),
+              all = executor_of(tiny, with_rings(false));
+  std::mt19937 random(5);
+  const auto below = [&](std::size_t end) { return std::size_t(random()) % end; };
+  const auto ids = prompt_of(1000, kWindowed.vocabulary);
+  int kept = 0, gone = 0;
+  for (int round = 0; round < 150; ++round) {
+    if (below(3) == 0 && ring.cached() > 0) {
+      // Most cuts are near the end, where rings have what is needed.
+      const TokenCount back = TokenCount(below(below(2) == 0 ? 30 : 400));
+      const TokenCount to = std::max<TokenCount>(0, ring.cached() - back);
+      ring.truncate(to);
+      REQUIRE((ring.cached() == to || ring.cached() == 0));
+      ++(ring.cached() == to ? kept : gone);
+      all.truncate(ring.cached());
+      REQUIRE(all.cached() == ring.cached());
+    }
+    const auto some = std::span(ids).subspan(below(500), 1 + below(below(2) == 0 ? 4 : 150));
+    const auto want = all.forward(some, Logits::kLast), got = ring.forward(some, Logits::kLast);
+    REQUIRE(std::equal(want.begin(), want.end(), got.begin(), got.end()));
+  }
+  CHECK(kept > 10);
+  CHECK(gone > 3);
 }
