@@ -15,6 +15,12 @@ int experts_used(const ModelSpec& m) { return m.moe ? m.moe->experts_used : 1; }
 
 }  // namespace
 
+TokenCount window_ring_blocks(const ModelSpec& model, TokenCount step_tokens,
+                              TokenCount block_tokens) {
+  if (!model.window) return 0;
+  return (model.window->tokens - 1 + step_tokens + block_tokens - 1) / block_tokens + 1;
+}
+
 KvRing kv_ring(TokenCount cold, int layers, std::int64_t layer_bytes) {
   KvRing ring;
   if (cold <= 0 || layer_bytes <= 0) return ring;

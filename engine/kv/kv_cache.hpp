@@ -2,6 +2,7 @@
 // The paged KV cache of the CPU: keys and values of every layer in blocks of tokens, which are
 // allocated as the context grows.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -30,8 +31,11 @@ class KvCache {
   KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens);
   /// A cache of `layers` alone, in ascending order; no other layer may be accessed. `make`
   /// allocates memory for `piece_blocks` blocks at once, in which a layer's blocks are contiguous.
+  /// `window_blocks`: layers with a window keep so many blocks, in which later ones take the place
+  /// of older ones (window_ring.hpp); 0: all. Such a cache is that of one sequence, without tables.
   KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens,
-          const std::vector<int>& layers, Allocator make, int piece_blocks = 1);
+          const std::vector<int>& layers, Allocator make, int piece_blocks = 1,
+          TokenCount window_blocks = 0);
 
   /// Allocates `piece_blocks` blocks at once from now on. The cache has none yet.
   void allocate_at_once(int piece_blocks);
@@ -54,6 +58,11 @@ class KvCache {
   /// Layers of the model, kept or not.
   int layers() const { return int(rows_.size()); }
   bool keeps(int layer) const { return rows(layer).begin >= 0; }
+  /// True if a later token takes the place of this one in the layer before `end` is reached.
+  bool overwrites(int layer, TokenCount token, TokenCount end) const {
+    return rows(layer).is_ring &&
+           token / block_tokens_ + window_blocks_ <= (end - 1) / block_tokens_;
+  }
   /// A layer's part of a block, [kv head][K|V][token][head_dim]: layer_bytes(layer) contiguous
   /// bytes.
   std::byte* block(int layer, TokenCount index) const { return at(layer, index); }
@@ -66,7 +75,9 @@ class KvCache {
   /// models.
   std::int64_t layer_bytes() const { return block_tokens_ * token_bytes(); }
   /// Bytes of a block in all layers that are kept.
-  std::int64_t block_bytes() const { return block_tokens_ * all_token_bytes_; }
+  std::int64_t block_bytes() const {
+    return block_tokens_ * (growing_.token_bytes + rings_.token_bytes);
+  }
 
   KvTypes types() const { return types_; }
   TokenCount block_tokens() const { return block_tokens_; }
@@ -85,20 +96,32 @@ class KvCache {
     int kv_heads = 0;
     std::int64_t head_dim = 0;
     std::int64_t k_row = 0, v_row = 0;  // bytes of one head's row
-    std::int64_t begin = -1;            // bytes of a token in the layers before; -1: not kept
+    std::int64_t begin = -1;  // bytes of a token in the layers before, of its part; -1: not kept
+    bool is_ring = false;
 
     std::int64_t token_bytes() const { return kv_heads * (k_row + v_row); }
   };
 
+  // Layers that keep as many tokens.
+  struct Part {
+    std::int64_t token_bytes = 0;  // in all of them
+    std::vector<Piece> pieces{};
+  };
+
   const Rows& rows(int layer) const { return rows_[std::size_t(layer)]; }
-  std::size_t piece_bytes() const {
-    return std::size_t(piece_blocks_ * block_tokens_ * all_token_bytes_);
+  std::size_t piece_bytes(const Part& part) const {
+    return std::size_t(piece_blocks_ * block_tokens_ * part.token_bytes);
   }
   std::byte* at(int layer, TokenCount block) const {
-    return pieces_[std::size_t(block / piece_blocks_)].get() +
-           piece_blocks_ * block_tokens_ * rows(layer).begin +
-           block % piece_blocks_ * layer_bytes(layer);
+    const Rows& own = rows(layer);
+    if (own.is_ring) block %= window_blocks_;
+    return (own.is_ring ? rings_ : growing_).pieces[std::size_t(block / piece_blocks_)].get() +
+           piece_blocks_ * block_tokens_ * own.begin + block % piece_blocks_ * layer_bytes(layer);
   }
+  TokenCount of_rings(TokenCount tokens) const {
+    return std::min(tokens, window_blocks_ * block_tokens_);
+  }
+  void reserve(Part& part, TokenCount tokens);
   std::size_t pieces_for(TokenCount tokens) const {
     const TokenCount blocks = (tokens + block_tokens_ - 1) / block_tokens_;
     return std::size_t((blocks + piece_blocks_ - 1) / piece_blocks_);
@@ -108,12 +131,11 @@ class KvCache {
 
   KvTypes types_;
   TokenCount block_tokens_;
-  std::vector<Rows> rows_;            // by layer
-  bool alike_ = true;                 // a token takes as much in every layer
-  std::int64_t all_token_bytes_ = 0;  // in all layers that are kept
+  std::vector<Rows> rows_;  // by layer
+  bool alike_ = true;       // a token takes as much in every layer
   Allocator allocator_;
-  TokenCount piece_blocks_;
-  std::vector<Piece> pieces_;
+  TokenCount piece_blocks_, window_blocks_;
+  Part growing_, rings_;  // layers of all tokens, and of the last blocks
 };
 
 }  // namespace rigcast::engine

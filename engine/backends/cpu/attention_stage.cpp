@@ -18,8 +18,13 @@ void add_bias(std::span<float> to, const std::vector<float>& bias) {
 }
 
 KvCache cache_for(const ModelSpec& spec, const CpuOptions& o) {
-  return {spec, o.kv_types, o.kv_block, o.cached_layers ? *o.cached_layers : all_layers(spec),
-          o.kv_memory ? o.kv_memory : o.ram.tracked("KV cache", make_large_pages)};
+  return {spec,
+          o.kv_types,
+          o.kv_block,
+          o.cached_layers ? *o.cached_layers : all_layers(spec),
+          o.kv_memory ? o.kv_memory : o.ram.tracked("KV cache", make_large_pages),
+          1,
+          o.window_blocks.value_or(0)};
 }
 
 std::vector<Rope> ropes_of(const Model& model) {
@@ -262,12 +267,12 @@ void AttentionStage::compute(Worker& worker, int layer, const NextMatrices& next
   });
 }
 
-void AttentionStage::fill(TokenCount first, TokenCount last, BlockTable table) {
+void AttentionStage::fill(TokenCount first, TokenCount last, TokenCount end, BlockTable table) {
   constexpr std::uint64_t stream = stream_key(1, "cache");
   std::vector<float> k, v;
   for (TokenCount t = first; t < last; ++t)
     for (int layer = 0; layer < step_.model->spec.layers; ++layer) {
-      if (!cache_.keeps(layer)) continue;
+      if (!cache_.keeps(layer) || cache_.overwrites(layer, t, end)) continue;
       const std::size_t width = std::size_t(shape(layer).kv_width());
       k.resize(width);
       v.resize(width);

@@ -46,8 +46,8 @@ class AttentionStage {
   void prefetch_kv(Worker& worker, int layer, const KvCache& cache, TokenCount tokens);
 
   /// Stores random keys and values for tokens [first, last) of a sequence, for which the cache has
-  /// room.
-  void fill(TokenCount first, TokenCount last, BlockTable table = {});
+  /// room, and of which other calls fill the rest up to `end`.
+  void fill(TokenCount first, TokenCount last, TokenCount end, BlockTable table = {});
 
   std::span<const float> out() const { return attn_out_; }
   KvCache& cache() { return cache_; }

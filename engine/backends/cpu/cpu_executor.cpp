@@ -2,15 +2,27 @@
 
 #include <algorithm>
 
+#include "core/scenario/engine_sizes.hpp"
 #include "engine/model/model_bytes.hpp"
 
 namespace rigcast::engine {
 
+namespace {
+
+CpuOptions with_window_blocks(CpuOptions options, const ModelSpec& spec) {
+  if (!options.window_blocks)
+    options.window_blocks = window_ring_blocks(spec, options.ubatch, options.kv_block);
+  return options;
+}
+
+}  // namespace
+
 CpuExecutor::CpuExecutor(std::shared_ptr<const Model> model, const CpuOptions& options)
-    : options_(options),
+    : options_(with_window_blocks(options, model->spec)),
+      ring_(model->spec, *options_.window_blocks, options_.kv_block),
       weights_(options.ram.charge(std::size_t(model_bytes(*model)), "weights")),
       team_(options.threads, ThreadTeam::kSpinTime, options.stop),
-      layers_(std::move(model), options) {}
+      layers_(std::move(model), options_) {}
 
 std::span<const float> CpuExecutor::forward(std::span<const std::int32_t> tokens, Logits which) {
   const TokenCount before = cached_;
@@ -42,6 +54,7 @@ std::span<const float> CpuExecutor::steps(std::span<const std::int32_t> tokens, 
 
 std::span<const float> CpuExecutor::step(std::span<const std::int32_t> tokens, Logits which) {
   layers_.record_into(recorder_);
+  ring_.write(cached_ + TokenCount(tokens.size()));
   team_.run([&](Worker& worker) {
     layers_.begin(worker, cached_, std::int64_t(tokens.size()));
     layers_.embed(worker, tokens);
@@ -54,15 +67,16 @@ std::span<const float> CpuExecutor::step(std::span<const std::int32_t> tokens, L
 }
 
 void CpuExecutor::truncate(TokenCount tokens) {
-  cached_ = std::min(cached_, tokens);
+  cached_ = ring_.truncate(std::min(cached_, tokens));
   cache().truncate(cached_);
 }
 
 void CpuExecutor::fill(TokenCount tokens) {
   cache().reserve(cached_ + tokens);
+  ring_.write(cached_ + tokens);
   team_.run([&](Worker& worker) {
     worker.parallel_for(tokens, 16, [&](std::int64_t begin, std::int64_t end) {
-      layers_.attention().fill(cached_ + begin, cached_ + end);
+      layers_.attention().fill(cached_ + begin, cached_ + end, cached_ + tokens);
     });
   });
   cached_ += tokens;

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "engine/backends/cpu/cpu_layers.hpp"
+#include "engine/kv/window_ring.hpp"
 #include "engine/run/executor.hpp"
 
 namespace rigcast::engine {
@@ -32,6 +33,7 @@ class CpuExecutor : public Executor {
   std::span<const float> step(std::span<const std::int32_t> tokens, Logits which);
 
   CpuOptions options_;
+  WindowRing ring_;
   RamCharge weights_;
   ThreadTeam team_;
   CpuLayers layers_;

@@ -32,6 +32,9 @@ struct CpuOptions {
   Allocator kv_memory{};  // tracked by its provider; absent: large pages, counted on `ram`
   Ram ram{};              // charged with weights, cache and buffers
   StopFlag stop{};        // when set, work in progress ends with Interrupted
+  /// Blocks that layers with a window keep, of one sequence (window_ring.hpp); 0: all. Absent: all,
+  /// but in a CpuExecutor as many as its steps need.
+  std::optional<TokenCount> window_blocks{};
 };
 
 /// Matrices by which the next stage multiplies first: the target of a prefetch.

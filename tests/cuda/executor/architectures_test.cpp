@@ -6,6 +6,7 @@
 #include <fstream>
 #include <future>
 
+#include "core/scenario/engine_sizes.hpp"
 #include "engine/gguf/model/read_model.hpp"
 #include "engine/placement/check_shapes.hpp"
 #include "engine/synth/synthetic_model.hpp"
@@ -227,4 +228,82 @@ TEST_CASE("The length of sequences chooses between longrope's factors, as on the
     CHECK(together(**chosen, tokens) == logits.back());
   }
   CHECK((logits[0] != logits[1]));
+}
+
+namespace {
+
+// Whose windows prompts, single tokens and blocks cross.
+std::vector<Family> with_windows(const std::string& mix) {
+  std::vector<Family> some;
+  for (const Family& f : families(mix))
+    if (f.traits.window > 0) some.push_back(f);
+  some.push_back({{.architecture = "llama", .mix = mix, .layers = 3, .window = 40}});
+  return some;
+}
+
+ExecutorOptions with_rings(const Placement& placement, bool rings) {
+  ExecutorOptions options = keeping(-1);
+  options.placement = placement;
+  options.threads = 2;
+  options.window_rings = rings;
+  return options;
+}
+
+// As logits_of(), behind a context that is longer than any ring.
+std::vector<float> logits_at_depth(const TinyModel& tiny, const ExecutorOptions& options) {
+  const auto executor = on_gpu(tiny, options);
+  auto all = together(*executor, prompt_of(300, 500));
+  const auto more = one_by_one(*executor, prompt_of(40, 400));
+  all.insert(all.end(), more.begin(), more.end());
+  const auto last = together(*executor, prompt_of(60, 450));
+  all.insert(all.end(), last.begin(), last.end());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("Rings of layers with a window change no bit, wherever caches are",
+          "[cuda][gpu][hybrid][architectures]") {
+  for (const char* mix : {"F16", "Q4_K_M"})
+    for (const Family& family : with_windows(mix)) {
+      const TinyTraits& t = family.traits;
+      const TinyModel tiny = model_of(family);
+      const Placement all = split(t, t.layers + 1);
+      for (const Placement& placement :
+           {all, with_host_cache(all), split(t, t.layers / 2), with_streamed(all, {0})}) {
+        INFO(family.name() << ", " << placement.gpu_layers << " layers on the GPU");
+        CHECK(logits_at_depth(tiny, with_rings(placement, true)) ==
+              logits_at_depth(tiny, with_rings(placement, false)));
+      }
+    }
+}
+
+TEST_CASE("Rings of layers with a window take less of the GPU's memory",
+          "[cuda][gpu][executor][architectures]") {
+  const TinyTraits t{.architecture = "gemma2", .layers = 4, .window = 40, .window_full_every = 2};
+  const TinyModel tiny = make_tiny_model(t);
+  const Placement all = split(t, t.layers + 1);
+  const auto ring = on_gpu(tiny, with_rings(all, true)),
+             whole = on_gpu(tiny, with_rings(all, false));
+  ring->fill(330);
+  whole->fill(330);
+  // 21 blocks of 16 tokens, of which a ring has the seven of 39 tokens and 48; and one list more.
+  const double layer_block = 16.0 * 2 * 2 * double(t.kv_heads * t.head_dim);
+  CHECK(whole->gpus().front().kv.value - ring->gpus().front().kv.value ==
+        2 * (21 - 7) * layer_block - double(kMaxKvBlocks) * sizeof(void*));
+}
+
+TEST_CASE("A context on a GPU that is cut where its window is gone is computed again",
+          "[cuda][gpu][executor][architectures]") {
+  const Family family{
+      {.architecture = "gemma2", .mix = "Q8_0", .layers = 4, .window = 40, .window_full_every = 2}};
+  const TinyModel tiny = model_of(family);
+  const auto executor = on_gpu(tiny, keeping(-1));
+  const auto tokens = prompt_of(300, 500);
+  const auto want = together(*executor, tokens);
+  executor->truncate(290);
+  CHECK(executor->cached() == 290);
+  executor->truncate(100);
+  CHECK(executor->cached() == 0);
+  CHECK(together(*executor, tokens) == want);
 }

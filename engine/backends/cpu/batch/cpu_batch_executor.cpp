@@ -94,7 +94,7 @@ void CpuBatchExecutor::sample_all(std::span<const SequenceStep> sequences) {
 void CpuBatchExecutor::fill(std::span<const int> blocks, TokenCount tokens) {
   team_.run([&](Worker& worker) {
     worker.parallel_for(tokens, 16, [&](std::int64_t begin, std::int64_t end) {
-      layers_.attention().fill(begin, end, BlockTable(blocks));
+      layers_.attention().fill(begin, end, tokens, BlockTable(blocks));
     });
   });
 }

@@ -30,6 +30,8 @@ std::unique_ptr<HostOffload> make_host_offload(const PlacedModel& model, const S
   cpu.kv_memory = cache_memory(model.host, o);
   cpu.ram = o.ram;
   cpu.stop = o.stop;
+  // Caches that are staged on the GPU are copied as a whole.
+  if (model.host.offloadable_layers().empty()) cpu.window_blocks = o.cache.window_blocks;
   auto host = std::make_unique<HostOffload>(stream, model.model, model.host, cpu, o.before_host_op);
   if (model.host.decodes())
     host->kv_mirror.emplace(stream, cache, host->side.layers().cache(),
