@@ -56,6 +56,20 @@ std::optional<Error> refuse_weights(const Model& model) {
     if (uses(l.ops, LayerWeight::kExpertUpBias) || l.has_clamped_experts())
       return refused(fmt::format("{} with experts that are biased or clamped", model.spec.name),
                      "experts are a plain gated FFN there");
+    if (l.has_shared_expert())
+      return refused(fmt::format("{} with shared experts", model.spec.name),
+                     "a mixture is its routed experts there");
+    if (l.rule.norms_rotated)
+      return refused(fmt::format("{} with norms of rotated heads", model.spec.name),
+                     "norms of heads are before RoPE there");
+    const ExpertRouting& routing = model.hyper.routing;
+    if (uses(l.ops, LayerWeight::kSelectionBias) ||
+        (uses(l.ops, LayerWeight::kRouter) &&
+         (routing.sigmoid || routing.has_groups() || routing.scale != 1)))
+      return refused(
+          fmt::format("{} with a router of sigmoids, groups, a scale or a bias of the choice",
+                      model.spec.name),
+          "routers are a softmax there");
   }
   return std::nullopt;
 }
