@@ -50,12 +50,6 @@ std::optional<Error> refuse_operations(const Model& model) {
 // What CPUs compute and kernels of a GPU do not.
 std::optional<Error> refuse_weights(const Model& model) {
   for (const Layer& l : model.layers) {
-    if (uses(l.ops, LayerWeight::kSinks))
-      return refused(fmt::format("{} with attention sinks", model.spec.name),
-                     "softmaxes have none there");
-    if (uses(l.ops, LayerWeight::kExpertUpBias) || l.has_clamped_experts())
-      return refused(fmt::format("{} with experts that are biased or clamped", model.spec.name),
-                     "experts are a plain gated FFN there");
     if (l.has_shared_expert())
       return refused(fmt::format("{} with shared experts", model.spec.name),
                      "a mixture is its routed experts there");

@@ -32,7 +32,6 @@ struct DeviceLayer {
   const float *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr, *output_bias = nullptr;
   const float *q_norm = nullptr, *k_norm = nullptr;
   const float *attention_post_norm = nullptr, *ffn_post_norm = nullptr;
-  // Of layers that a GPU refuses (check_shapes_on_gpu): always nullptr.
   const float *sinks = nullptr, *router_bias = nullptr;
   const float *selection_bias = nullptr, *shared_router = nullptr;
   const float *expert_gate_bias = nullptr, *expert_up_bias = nullptr, *expert_down_bias = nullptr;
