@@ -66,6 +66,7 @@ AttentionRule attention_rule(const ModelSpec& spec, const Hyperparameters& hyper
   rule.rope = !rotates(known(spec), spec, layer) ? -1 : is_local ? 1 : 0;
   rule.score_scale = hyper.score_scale;
   rule.softcap = hyper.score_softcap;
+  rule.norms_rotated = known(spec).norms_rotated;
   return rule;
 }
 

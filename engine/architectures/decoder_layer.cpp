@@ -31,6 +31,12 @@ Ops add_branch(const Architecture& a, LayerWeight norm) {
   return ops;
 }
 
+Ops head_norms(const ModelSpec& m) {
+  const OpKind norm = m.qk_norm_wide ? kRmsNorm : kHeadRmsNorm;
+  if (!m.qk_norm) return {};
+  return {{norm, kQuery, kQuery, {kQNorm}}, {norm, kKey, kKey, {kKNorm}}};
+}
+
 Ops projections(const Architecture& a, const ModelSpec& m) {
   const Activation in = input_of(a);
   Ops ops = {{kLinear, in, kQuery, {kQ}}, {kLinear, in, kKey, {kK}}, {kLinear, in, kValue, {kV}}};
@@ -38,15 +44,15 @@ Ops projections(const Architecture& a, const ModelSpec& m) {
     append(ops, {{kAddBias, kQuery, kQuery, {kQBias}},
                  {kAddBias, kKey, kKey, {kKBias}},
                  {kAddBias, kValue, kValue, {kVBias}}});
-  const OpKind norm = m.qk_norm_wide ? kRmsNorm : kHeadRmsNorm;
-  if (m.qk_norm) append(ops, {{norm, kQuery, kQuery, {kQNorm}}, {norm, kKey, kKey, {kKNorm}}});
   return ops;
 }
 
 Ops attention(const Architecture& a, const ModelSpec& m, int layer) {
   Ops ops = norm_before(a, kAttentionNorm);
   append(ops, projections(a, m));
+  if (!a.norms_rotated) append(ops, head_norms(m));
   if (rotates(a, m, layer)) append(ops, {{kRope, kQuery, kQuery}, {kRope, kKey, kKey}});
+  if (a.norms_rotated) append(ops, head_norms(m));
   if (a.scales_queries) append(ops, {{kScaleByPosition, kQuery, kQuery}});
   LayerOp attend = {kAttention, kQuery, kAttended};
   if (m.attention_sinks) attend.weights = {kSinks};
@@ -65,7 +71,16 @@ LayerOp mixture(const Architecture& a, const ModelSpec& m) {
   if (m.moe->expert_bias)
     op.weights.insert(op.weights.end(),
                       {kRouterBias, kExpertGateBias, kExpertUpBias, kExpertDownBias});
+  else if (m.moe->router_bias)
+    op.weights.push_back(kSelectionBias);
   return op;
+}
+
+Ops shared_expert(const Architecture& a, const ModelSpec& m) {
+  if (m.moe->shared_ffn == 0) return {};
+  LayerOp op = {kSharedExpert, input_of(a), kBranch, {kSharedGate, kSharedUp, kSharedDown}};
+  if (m.moe->shared_gate) op.weights.push_back(kSharedRouter);
+  return {std::move(op)};
 }
 
 Ops feed_forward(const Architecture& a, const ModelSpec& m, bool experts) {
@@ -74,6 +89,7 @@ Ops feed_forward(const Architecture& a, const ModelSpec& m, bool experts) {
   const LayerOp ffn = {gated, in, kBranch, {kGate, kUp, kDown}};
   Ops ops = norm_before(a, kFfnNorm);
   ops.push_back(experts ? mixture(a, m) : ffn);
+  if (experts) append(ops, shared_expert(a, m));
   append(ops, add_branch(a, kFfnPostNorm));
   return ops;
 }
@@ -113,11 +129,10 @@ std::string_view unexecuted_trait(const Architecture& architecture, const ModelS
       {m.shared_kv_layers > 0, "layers that share a KV cache"},
       {m.layer_embedding > 0, "embeddings for each layer"},
       {m.layer_scale, "a scale for each layer"},
-      {m.nextn_layers > 0, "layers that draft tokens"},
-      {m.moe && m.moe->shared_ffn > 0, "shared experts"},
-      // Without biases of experts, a router's only moves the choice.
-      {m.moe && m.moe->router_bias != m.moe->expert_bias, "biased experts"},
+      {m.moe && m.moe->expert_bias && !m.moe->router_bias,
+       "biased experts without a biased router"},
       {m.moe && architecture.activation == FfnActivation::kGelu, "experts with GELU"},
+      {clamps && m.moe && m.moe->shared_ffn > 0, "shared experts with clamped SwiGLU"},
       {clamps && (!m.moe || m.moe->dense_layers > 0 || m.moe->every > 1),
        "a dense FFN with clamped SwiGLU"},
   };

@@ -62,7 +62,9 @@ void add_end(BlockPattern& to, LayerWeight norm) {
   to.ops.push_back({{kAddResidual, kBranch, kHidden}});
 }
 
-BlockPattern any_attention_pattern(bool norms_before, bool rotates, bool sinks) {
+enum class Rotation { kNone, kBehindNorms, kBeforeNorms };
+
+BlockPattern any_attention_pattern(bool norms_before, Rotation rotation, bool sinks) {
   BlockPattern out{FusedBlock::kAttention, {}};
   const auto add = [&](LayerOp op, bool optional = false) {
     out.ops.push_back({std::move(op), optional});
@@ -75,12 +77,16 @@ BlockPattern any_attention_pattern(bool norms_before, bool rotates, bool sinks) 
   add({kAddBias, kQuery, kQuery, {kQBias}}, kIfAny);
   add({kAddBias, kKey, kKey, {kKBias}}, kIfAny);
   add({kAddBias, kValue, kValue, {kVBias}}, kIfAny);
-  for (const OpKind norm : {kHeadRmsNorm, kRmsNorm}) {
-    add({norm, kQuery, kQuery, {kQNorm}}, kIfAny);
-    add({norm, kKey, kKey, {kKNorm}}, kIfAny);
-  }
-  if (rotates) add({kRope, kQuery, kQuery});
-  if (rotates) add({kRope, kKey, kKey});
+  const auto add_norms = [&] {
+    for (const OpKind norm : {kHeadRmsNorm, kRmsNorm}) {
+      add({norm, kQuery, kQuery, {kQNorm}}, kIfAny);
+      add({norm, kKey, kKey, {kKNorm}}, kIfAny);
+    }
+  };
+  if (rotation != Rotation::kBeforeNorms) add_norms();
+  if (rotation != Rotation::kNone) add({kRope, kQuery, kQuery});
+  if (rotation != Rotation::kNone) add({kRope, kKey, kKey});
+  if (rotation == Rotation::kBeforeNorms) add_norms();
   add({kScaleByPosition, kQuery, kQuery}, kIfAny);
   add({kAttention, kQuery, kAttended, sinks ? Weights{kSinks} : Weights()});
   add({kLinear, kAttended, kBranch, {kOutput}});
@@ -97,13 +103,22 @@ BlockPattern any_ffn_pattern(bool norms_before, OpKind gated) {
   return out;
 }
 
-BlockPattern any_experts_pattern(bool norms_before, OpKind kind, bool biased) {
+// What a mixture may have beside its router and stacks.
+enum class ExpertBiases { kNone, kAll, kOfSelection };
+
+BlockPattern any_experts_pattern(bool norms_before, OpKind kind, ExpertBiases biases) {
   BlockPattern out{FusedBlock::kExperts, {}};
   add_norm_before(out, norms_before, kFfnNorm);
   Weights weights = {kRouter, kExpertGate, kExpertUp, kExpertDown};
-  if (biased)
+  if (biases == ExpertBiases::kAll)
     weights.insert(weights.end(), {kRouterBias, kExpertGateBias, kExpertUpBias, kExpertDownBias});
-  out.ops.push_back({{kind, input_of(norms_before), kBranch, std::move(weights)}});
+  if (biases == ExpertBiases::kOfSelection) weights.push_back(kSelectionBias);
+  const Activation in = input_of(norms_before);
+  out.ops.push_back({{kind, in, kBranch, std::move(weights)}});
+  Weights shared = {kSharedGate, kSharedUp, kSharedDown};
+  out.ops.push_back({{kSharedExpert, in, kBranch, shared}, kIfAny});
+  shared.push_back(kSharedRouter);
+  out.ops.push_back({{kSharedExpert, in, kBranch, std::move(shared)}, kIfAny});
   add_end(out, kFfnPostNorm);
   return out;
 }
@@ -111,13 +126,15 @@ BlockPattern any_experts_pattern(bool norms_before, OpKind kind, bool biased) {
 std::vector<BlockPattern> make_decoder_blocks() {
   std::vector<BlockPattern> all;
   for (const bool before : {true, false}) {
-    for (const bool rotates : {true, false})
+    for (const Rotation rotation :
+         {Rotation::kBehindNorms, Rotation::kNone, Rotation::kBeforeNorms})
       for (const bool sinks : {false, true})
-        all.push_back(any_attention_pattern(before, rotates, sinks));
+        all.push_back(any_attention_pattern(before, rotation, sinks));
     for (const OpKind gated : {kGatedFfn, kGeluFfn}) all.push_back(any_ffn_pattern(before, gated));
     for (const OpKind kind : {kExperts, kClampedExperts})
-      for (const bool biased : {false, true})
-        all.push_back(any_experts_pattern(before, kind, biased));
+      for (const ExpertBiases biases :
+           {ExpertBiases::kNone, ExpertBiases::kAll, ExpertBiases::kOfSelection})
+        all.push_back(any_experts_pattern(before, kind, biases));
   }
   return all;
 }

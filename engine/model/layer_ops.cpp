@@ -35,6 +35,7 @@ std::string_view name_of(OpKind kind) {
     case OpKind::kGeluFfn: return "gelu_ffn";
     case OpKind::kExperts: return "experts";
     case OpKind::kClampedExperts: return "clamped_experts";
+    case OpKind::kSharedExpert: return "shared_expert";
     case OpKind::kAddResidual: return "add_residual";
   }
   return {};

@@ -37,10 +37,14 @@ enum class OpKind {
   kGatedFfn,  // out = w2 (silu(w0 in) * (w1 in)): gate, up and down
   kGeluFfn,   // out = w2 (gelu(w0 in) * (w1 in)), gelu by tanh
   // out = the gated FFNs that the router w0 chooses; w1, w2, w3: their stacks; w4: the router's
-  // bias; w5, w6, w7: those of the stacks
+  // bias; w5, w6, w7: those of the stacks; kSelectionBias, if any: added to probabilities, for the
+  // choice alone
   kExperts,
   kClampedExperts,  // the same with clamped SwiGLU: (clamp(up) + 1) * g * sigmoid(1.702 g)
-  kAddResidual,     // out = out + residual_scale * in
+  // out = out + gated FFN of `in` (gate, up, down), which w3, if any, multiplies by sigmoid(w3 .
+  // in)
+  kSharedExpert,
+  kAddResidual,  // out = out + residual_scale * in
 };
 
 struct LayerOp {

@@ -29,6 +29,11 @@ enum class LayerWeight {
   kUp,
   kDown,
   kRouter,
+  kSelectionBias,
+  kSharedRouter,
+  kSharedGate,
+  kSharedUp,
+  kSharedDown,
   kRouterBias,
   kExpertGate,
   kExpertUp,
@@ -67,6 +72,11 @@ void for_each_weight(const Visit& visit, Layers&... layers) {
   visit(kUp, layers.up...);
   visit(kDown, layers.down...);
   visit(kRouter, layers.router...);
+  visit(kSelectionBias, layers.selection_bias...);
+  visit(kSharedRouter, layers.shared_router...);
+  visit(kSharedGate, layers.shared_gate...);
+  visit(kSharedUp, layers.shared_up...);
+  visit(kSharedDown, layers.shared_down...);
   visit(kRouterBias, layers.router_bias...);
   visit(kExpertGate, layers.expert_gate...);
   visit(kExpertUp, layers.expert_up...);
@@ -87,7 +97,7 @@ concept WeightStack = requires(const Weight& w) {
   w.first.columns;
 };
 
-/// Visits only the matrices: attention, dense FFN, router.
+/// Visits only the matrices: attention, dense FFN, router, shared experts.
 template <class Visit, class... Layers>
 void for_each_matrix(const Visit& visit, Layers&... layers) {
   for_each_weight(

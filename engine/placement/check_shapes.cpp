@@ -47,6 +47,27 @@ std::optional<Error> refuse_operations(const Model& model) {
   return std::nullopt;
 }
 
+// What CPUs compute and kernels of a GPU do not.
+std::optional<Error> refuse_weights(const Model& model) {
+  for (const Layer& l : model.layers) {
+    if (l.has_shared_expert())
+      return refused(fmt::format("{} with shared experts", model.spec.name),
+                     "a mixture is its routed experts there");
+    if (l.rule.norms_rotated)
+      return refused(fmt::format("{} with norms of rotated heads", model.spec.name),
+                     "norms of heads are before RoPE there");
+    const ExpertRouting& routing = model.hyper.routing;
+    if (uses(l.ops, LayerWeight::kSelectionBias) ||
+        (uses(l.ops, LayerWeight::kRouter) &&
+         (routing.sigmoid || routing.has_groups() || routing.scale != 1)))
+      return refused(
+          fmt::format("{} with a router of sigmoids, groups, a scale or a bias of the choice",
+                      model.spec.name),
+          "routers are a softmax there");
+  }
+  return std::nullopt;
+}
+
 // Vectors and blocks of the cache are of one width for all layers.
 std::optional<Error> refuse_heads(const Model& model) {
   for (const Layer& l : model.layers) {
@@ -80,6 +101,7 @@ std::optional<Error> check_layer_placement(const Model& model, int index) {
 
 std::optional<Error> check_shapes_on_gpu(const Model& model) {
   if (auto error = refuse_operations(model)) return error;
+  if (auto error = refuse_weights(model)) return error;
   if (auto error = refuse_heads(model)) return error;
   for (int i = 0; i < int(model.layers.size()); ++i)
     if (auto error = check_layer_placement(model, i)) return error;

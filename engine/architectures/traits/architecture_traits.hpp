@@ -49,6 +49,10 @@ struct Architecture {
   LocalRope local_rope = LocalRope::kSame;
   /// Queries are scaled by position; Hyperparameters::temperature may be 0, though.
   bool scales_queries = false;
+  /// Norms of heads are behind RoPE.
+  bool norms_rotated = false;
+  /// Files say how experts are weighted: one without `expert_weights_norm` does not normalize.
+  bool reads_routing = false;
   /// Sets hyperparameters that follow from the spec or are the architecture's own. For those that
   /// `scalars` read, usual values, which weights that come from no file get.
   void (*set_usual)(const ModelSpec& spec, Hyperparameters& hyper) = nullptr;

@@ -121,7 +121,7 @@ void check_route(const RouteCase& c) {
     // As for one token: expf is off by 2 units, of an argument that is rounded, on both sides of a
     // quotient; a lane sums up to 32 and a warp 5 times.
     const double allowed = (2 * (2 + range) + 32 + 5 + c.used + 2) * 0x1p-23;
-    const auto expected = ref::choose_experts(row, c.used, c.normalised);
+    const auto expected = ref::choose_experts(row, c.used, {.normalised = c.normalised});
     for (std::size_t i = 0; i < used; ++i) {
       same_ids &= ids[t * used + i] == expected[i].expert;
       const double weight = double(expected[i].weight);

@@ -177,7 +177,8 @@ void check_route(QuantFormat f, std::int64_t experts, int used, bool normalised,
   INFO(info(f).name << ", " << experts << " experts, " << used << " used");
   CHECK(worst <= 1);
   CHECK(arrivals.read()[0] == 0);
-  const std::vector<ref::ChosenExpert> expected = ref::choose_experts(got, used, normalised);
+  const std::vector<ref::ChosenExpert> expected =
+      ref::choose_experts(got, used, {.normalised = normalised});
   const std::vector<int> got_ids = ids.read();
   const std::vector<float> got_weights = weights.read();
   // expf is off by 2 units in the last place, of an argument rounded to 2^-24 of the largest

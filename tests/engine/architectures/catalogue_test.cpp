@@ -24,9 +24,6 @@ TEST_CASE("Models of the catalogue are executed, but for these", "[engine][archi
                                           "deepseek-v2-lite",
                                           "deepseek-v3",
                                           "deepseek-v3.2",
-                                          "dots.llm1",
-                                          "ernie-4.5-21b-a3b",
-                                          "ernie-4.5-300b-a47b",
                                           "falcon-7b",
                                           "falcon-h1-0.5b",
                                           "falcon2-11b",
@@ -37,20 +34,12 @@ TEST_CASE("Models of the catalogue are executed, but for these", "[engine][archi
                                           "gemma-4-31b",
                                           "gemma-4-e2b",
                                           "gemma-4-e4b",
-                                          "glm-4.5",
-                                          "glm-4.5-air",
-                                          "glm-4.5v",
-                                          "glm-4.6v",
-                                          "glm-4.7",
                                           "glm-4.7-flash",
                                           "glm-5",
                                           "glm-5.2",
                                           "granite-4.0-h-micro",
                                           "granite-4.0-h-small",
                                           "granite-4.0-h-tiny",
-                                          "hunyuan-a13b",
-                                          "hy3-295b-a21b",
-                                          "k-exaone-236b-a23b",
                                           "kimi-k2",
                                           "kimi-k2.5",
                                           "kimi-linear-48b-a3b",
@@ -62,12 +51,8 @@ TEST_CASE("Models of the catalogue are executed, but for these", "[engine][archi
                                           "lfm2-8b-a1b",
                                           "lfm2.5-8b-a1b",
                                           "ling-3.0-tiny",
-                                          "ling-flash-2.0",
-                                          "ling-mini-2.0",
                                           "llama-4-maverick",
                                           "llama-4-scout",
-                                          "minimax-m2",
-                                          "minimax-m2.7",
                                           "minimax-m3",
                                           "mistral-large-3-675b",
                                           "mistral-small-4-119b",
@@ -78,7 +63,6 @@ TEST_CASE("Models of the catalogue are executed, but for these", "[engine][archi
                                           "nemotron-nano-9b-v2",
                                           "phi-2",
                                           "phi-3.5-moe",
-                                          "qwen2-57b-a14b",
                                           "qwen3-next-80b-a3b",
                                           "qwen3.5-0.8b",
                                           "qwen3.5-122b-a10b",
@@ -113,7 +97,7 @@ TEST_CASE("Models of the catalogue are executed, but for these", "[engine][archi
     CHECK(named);
   }
   CHECK(refused == expected);
-  CHECK(executed == 115);
+  CHECK(executed == 131);
 }
 
 }  // namespace rigcast::engine

@@ -43,6 +43,22 @@ TEST_CASE("Sinks and biased experts are executed on a GPU") {
   CHECK(refusal(t) == "");
 }
 
+TEST_CASE(
+    "Shared experts, sigmoids of routers and norms of rotated heads are not executed on a GPU") {
+  TinyTraits t;
+  t.layers = 1;
+  t.experts = 4;
+  t.architecture = "qwen2moe";
+  CHECK(refusal(t) == "");
+  t.shared_ffn = 512;
+  CHECK(says(refusal(t), "with shared experts is not executed on a GPU"));
+  t.shared_ffn = 0;
+  t.architecture = "minimax-m2";
+  CHECK(says(refusal(t), "with a router of sigmoids"));
+  t.architecture = "hunyuan-moe";
+  CHECK(says(refusal(t), "with norms of rotated heads"));
+}
+
 TEST_CASE("Heads that a GPU does not compute are refused with their width") {
   TinyTraits t;
   t.layers = 1;

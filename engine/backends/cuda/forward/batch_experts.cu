@@ -109,7 +109,7 @@ void experts_by_grouped_gemm(const ForwardContext& f, ExpertStream* copied, int 
   g.group_tokens = tiled ? tiled_group_tokens(tokens, g.chosen.used, g.experts)
                          : group_tokens_for(tokens, g.chosen.used, g.experts);
   const float* const normed = norm_for_experts(f, w.ffn_norm, first, tokens, !tiled);
-  route_batch({w.router, f.hyper().normalised_experts, v.router_logits, nullptr, w.router_bias},
+  route_batch({w.router, f.hyper().routing.normalised, v.router_logits, nullptr, w.router_bias},
               normed, g, f.stream);
   if (tiled)
     multiply_tiled(f, weights_of(w), g, normed);

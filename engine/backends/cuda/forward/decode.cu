@@ -133,7 +133,7 @@ void ffn(const ForwardContext& f, const DeviceLayer& w) {
 
 void choose_experts(const ForwardContext& f, const DeviceLayer& w, const float* x) {
   const DecodeBuffers& token = f.buffers.token;
-  const Router router{w.router, f.hyper().normalised_experts, token.router_logits, token.arrivals,
+  const Router router{w.router, f.hyper().routing.normalised, token.router_logits, token.arrivals,
                       w.router_bias};
   route(router, x, token.chosen, f.stream, Start::kEarly);
 }

@@ -10,6 +10,7 @@
 #include "engine/backends/cpu/cpu_executor.hpp"
 #include "engine/backends/cuda/check/checked_models.hpp"
 #include "engine/kernels/ref/forward.hpp"
+#include "engine/placement/check_shapes.hpp"
 #include "engine/synth/synthetic_model.hpp"
 #include "tests/catch.hpp"
 #include "tests/engine/executor_fixture.hpp"
@@ -152,6 +153,13 @@ TEST_CASE("The check of a GPU has the traits of the model that is to run") {
     INFO(spec->id);
     REQUIRE(like);
     if (!*like || !seen.insert(spec->architecture).second) continue;
+    // A GPU that refuses a model is not checked with one like it.
+    const auto vectors = make_synthetic_vectors((*like)->spec, (*like)->table, 1);
+    REQUIRE(vectors);
+    if (const auto refused = check_shapes_on_gpu(*vectors)) {
+      CHECK(refused->message.find("is not executed on a GPU") != std::string::npos);
+      continue;
+    }
     CHECK((*like)->spec.architecture == spec->architecture);
     CHECK(rounding_of(**like, tokens) < kMaxRoundingDifference / 4);
   }
