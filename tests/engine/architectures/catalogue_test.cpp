@@ -13,27 +13,14 @@ namespace rigcast::engine {
 
 // Executing one of them, or adding one to the catalogue, changes this list.
 TEST_CASE("Models of the catalogue are executed, but for these", "[engine][architectures]") {
-  const std::set<std::string> expected = {"apertus-70b",
-                                          "apertus-8b",
-                                          "command-a-111b",
-                                          "command-r-08-2024",
-                                          "command-r-35b",
-                                          "command-r-plus-104b",
-                                          "command-r7b",
-                                          "deepseek-v2",
+  const std::set<std::string> expected = {"deepseek-v2",
                                           "deepseek-v2-lite",
                                           "deepseek-v3",
                                           "deepseek-v3.2",
-                                          "falcon-7b",
                                           "falcon-h1-0.5b",
-                                          "falcon2-11b",
                                           "gemma-3n-e2b",
                                           "gemma-3n-e4b",
-                                          "gemma-4-12b",
                                           "gemma-4-26b-a4b",
-                                          "gemma-4-31b",
-                                          "gemma-4-e2b",
-                                          "gemma-4-e4b",
                                           "glm-4.7-flash",
                                           "glm-5",
                                           "glm-5.2",
@@ -61,7 +48,6 @@ TEST_CASE("Models of the catalogue are executed, but for these", "[engine][archi
                                           "nemotron-3-super-120b-a12b",
                                           "nemotron-3-ultra-550b-a55b",
                                           "nemotron-nano-9b-v2",
-                                          "phi-2",
                                           "phi-3.5-moe",
                                           "qwen3-next-80b-a3b",
                                           "qwen3.5-0.8b",
@@ -97,7 +83,7 @@ TEST_CASE("Models of the catalogue are executed, but for these", "[engine][archi
     CHECK(named);
   }
   CHECK(refused == expected);
-  CHECK(executed == 131);
+  CHECK(executed == 145);
 }
 
 }  // namespace rigcast::engine
