@@ -88,7 +88,8 @@ class CudaExecutor : public Executor {
 int CudaExecutor::splits() const {
   const auto bucket = std::bit_ceil(std::uint64_t(std::max<TokenCount>(cached_ + 1, 512)));
   return attention_splits(int(std::min<std::uint64_t>(bucket, 1 << 30)), state_->spec().kv_heads,
-                          state_->device.multiprocessors, state_->kv.cache().holds_fp16());
+                          int(state_->spec().head_dim), state_->device.multiprocessors,
+                          state_->kv.cache().holds_fp16());
 }
 
 // Reserves memory for that many more tokens, and for offloaded layers. The host computes batches if

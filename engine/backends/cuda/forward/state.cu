@@ -46,7 +46,8 @@ std::vector<int> layers_cached_on_gpu(const PlacedModel& model) {
 // The largest number of attention splits: those of the longest context, and one for the host's
 // part.
 int most_splits(const ModelSpec& spec, const DeviceContext& device, const DeviceCache& cache) {
-  return 1 + most_attention_splits(spec.kv_heads, device.multiprocessors, cache.holds_fp16());
+  return 1 + most_attention_splits(spec.kv_heads, int(spec.head_dim), device.multiprocessors,
+                                   cache.holds_fp16());
 }
 
 void allocate_batch_memory(State& s, PrefillOffloadPolicy by) {
