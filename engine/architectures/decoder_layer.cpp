@@ -56,6 +56,7 @@ Ops projections(const Architecture& a, const ModelSpec& m, int layer) {
     append(ops, {{kAddBias, kQuery, kQuery, {kQBias}},
                  {kAddBias, kKey, kKey, {kKBias}},
                  {kAddBias, kValue, kValue, {kVBias}}});
+  if (m.attention_gate) append(ops, {{kTakeGate, kQuery, kGates}, {kTakeQuery, kQuery, kQuery}});
   return ops;
 }
 
@@ -69,12 +70,38 @@ Ops attention(const Architecture& a, const ModelSpec& m, int layer) {
   if (a.scales_queries) append(ops, {{kScaleByPosition, kQuery, kQuery}});
   LayerOp attend = {kAttention, kQuery, kAttended};
   if (m.attention_sinks) attend.weights = {kSinks};
-  append(ops, {std::move(attend), {kLinear, kAttended, kBranch, {kOutput}}});
+  append(ops, {std::move(attend)});
+  if (m.attention_gate) append(ops, {{kSigmoidGate, kGates, kAttended}});
+  append(ops, {{kLinear, kAttended, kBranch, {kOutput}}});
   if (m.output_bias) append(ops, {{kAddBias, kBranch, kBranch, {kOutputBias}}});
   append(ops, add_branch(a, kAttentionPostNorm));
   // The cache of an earlier layer has the keys and values.
   if (!m.has_kv(layer))
     std::erase_if(ops, [](const LayerOp& op) { return op.out == kKey || op.out == kValue; });
+  return ops;
+}
+
+// A recurrent layer's part of the layer, in place of attention.
+Ops mixer(const Architecture& a) {
+  Ops ops = norm_before(a, kAttentionNorm);
+  ops.push_back({kLinear, input_of(a), kMixed, {kMixerIn}});
+  if (a.mixer == Mixer::kShortConvolution)
+    ops.push_back({kShortConvolution, kMixed, kAttended, {kMixerTaps}});
+  if (a.mixer == Mixer::kMamba)
+    append(ops, {{kMamba,
+                  kMixed,
+                  kAttended,
+                  {kMixerTaps, kMixerTapsBias, kMixerDecay, kMixerTimeBias, kMixerSkip}},
+                 {kGroupRmsNorm, kAttended, kAttended, {kMixerNorm}}});
+  if (a.mixer == Mixer::kDeltaNet)
+    append(ops, {{kLinear, input_of(a), kGates, {kMixerGate}},
+                 {kLinear, input_of(a), kAlpha, {kMixerAlpha}},
+                 {kLinear, input_of(a), kBeta, {kMixerBeta}},
+                 {kConvolve, kMixed, kMixed, {kMixerTaps}},
+                 {kDeltaNet, kMixed, kAttended, {kMixerDecay, kMixerTimeBias}},
+                 {kGatedRmsNorm, kGates, kAttended, {kMixerNorm}}});
+  ops.push_back({kLinear, kAttended, kBranch, {kMixerOut}});
+  append(ops, add_branch(a, kAttentionPostNorm));
   return ops;
 }
 
@@ -155,7 +182,7 @@ bool rotates(const Architecture& architecture, const ModelSpec& spec, int layer)
 
 std::vector<LayerOp> decoder_layer(const Architecture& architecture, const ModelSpec& m,
                                    int layer) {
-  Ops ops = attention(architecture, m, layer);
+  Ops ops = m.has_recurrent_mixer(layer) ? mixer(architecture) : attention(architecture, m, layer);
   append(ops, feed_forward(architecture, m, m.is_moe_layer(layer)));
   append(ops, layer_end(m));
   return ops;
@@ -170,7 +197,8 @@ std::string_view unexecuted_trait(const Architecture& architecture, const ModelS
        "layers without a window that differ from the others"},
       {m.mla.has_value(), "latent attention"},
       {m.indexer.has_value(), "an indexer that chooses tokens"},
-      {m.recurrent.has_value(), "recurrent layers"},
+      {m.recurrent && (architecture.mixer == Mixer::kNone || m.recurrent->parallel),
+       "recurrent layers"},
       {!m.pattern.empty(), "layers of one block alone"},
       {!m.gated_ffn && !has_mlp(architecture), "an FFN without a gate"},
       {m.gated_ffn && has_mlp(architecture), "an FFN with a gate"},
@@ -179,7 +207,7 @@ std::string_view unexecuted_trait(const Architecture& architecture, const ModelS
       {m.norm_bias && !architecture.layer_norm, "norms with a bias"},
       {architecture.layer_norm && m.qk_norm && !m.qk_norm_wide, "one norm for all heads"},
       {m.norms_per_layer != norms_of(architecture.norms), other_norms(architecture.norms)},
-      {m.attention_gate, "a gate on the attention"},
+      {m.attention_gate && m.qkv_bias, "a gate on the attention, and biases"},
       {!architecture.layers_differ && m.shared_kv_layers > 0, "layers that share a KV cache"},
       {!architecture.layers_differ && m.layer_embedding > 0, "embeddings for each layer"},
       {!architecture.layers_differ && m.layer_scale, "a scale for each layer"},

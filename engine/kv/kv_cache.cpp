@@ -20,8 +20,8 @@ void put(QuantFormat type, std::span<const float> row, std::byte* to) {
 
 std::vector<int> all_layers(const ModelSpec& spec) {
   std::vector<int> layers;
-  for (int i = 0; i < spec.layers; ++i)
-    if (spec.has_kv(i)) layers.push_back(i);
+  for (int layer = 0; layer < spec.layers; ++layer)
+    if (spec.has_attention(layer) && spec.has_kv(layer)) layers.push_back(layer);
   return layers;
 }
 

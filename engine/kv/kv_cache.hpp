@@ -22,7 +22,8 @@ using Allocator = std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
 /// Allocates memory on huge pages.
 std::shared_ptr<std::byte> make_large_pages(std::size_t bytes);
 
-/// All layers of a model that keep keys and values, in ascending order.
+/// All layers of a model that keep keys and values, in ascending order: those that attend, but
+/// where they share the cache of an earlier one.
 std::vector<int> all_layers(const ModelSpec& spec);
 
 class KvCache {

@@ -20,7 +20,11 @@ CpuLayers::CpuLayers(std::shared_ptr<const Model> model, const CpuOptions& optio
       attention_(step_, options),
       ffn_(step_),
       inputs_(step_),
-      experts_(step_) {
+      experts_(step_),
+      states_(*step_.model, options.states, options.ram),
+      delta_net_(step_, states_),
+      short_convolution_(step_, states_),
+      mamba_(step_, states_) {
   if (const auto error = check_layers_on_cpu(*step_.model)) throw MachineError(error->text());
   for (int layer = 0; layer < int(step_.model->layers.size()); ++layer) {
     first_stages_.push_back(stages_.size());
@@ -46,6 +50,8 @@ void CpuLayers::begin_step(Worker& worker, std::span<const StepSequence> sequenc
     allocate_buffers(sequences.back().first + sequences.back().tokens);
     step_.begin(sequences);
     step_.isolates_rows = isolates_rows;
+    for (const StepSequence& s : step_.sequences)
+      if (s.cached == 0 && !states_.empty()) states_.clear(s.state);
     attention_.begin();
   });
   attention_.compute_angles(worker);
@@ -91,6 +97,9 @@ NextMatrices CpuLayers::first_of(const Stage& stage) const {
       return {&w.gate, &w.up};
     case FusedBlock::kLayerInput: return {&w.input_gate};
     case FusedBlock::kExperts: return {&w.router};
+    case FusedBlock::kDeltaNet: return {&w.mixer_in, &w.mixer_gate};
+    case FusedBlock::kMamba:
+    case FusedBlock::kShortConvolution: return {&w.mixer_in};
   }
   return {};
 }
@@ -101,6 +110,10 @@ void CpuLayers::compute(Worker& worker, const Stage& stage, const NextMatrices& 
     case FusedBlock::kFfn: return ffn_.compute(worker, stage.layer, next);
     case FusedBlock::kLayerInput: return inputs_.compute(worker, stage.layer, next);
     case FusedBlock::kExperts: return experts_.compute(worker, stage.layer, next);
+    case FusedBlock::kDeltaNet: return delta_net_.compute(worker, stage.layer, next);
+    case FusedBlock::kMamba: return mamba_.compute(worker, stage.layer, next);
+    case FusedBlock::kShortConvolution:
+      return short_convolution_.compute(worker, stage.layer, next);
   }
 }
 

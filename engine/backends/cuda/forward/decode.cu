@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/base/error.hpp"
 #include "engine/backends/cuda/forward/branch.cuh"
 #include "engine/kernels/cuda/activations/elementwise.cuh"
 #include "engine/kernels/cuda/activations/quantize_activations.cuh"
@@ -208,6 +209,9 @@ void queue_layer(State& s, int layer, int splits, PendingSum& pending, StageList
         s.on_host().experts(layer) ? run_experts_on_host(f, *s.host, w, pending)
                                    : experts(f, w, 0, pending);
         break;
+      case FusedBlock::kDeltaNet:
+      case FusedBlock::kMamba:
+      case FusedBlock::kShortConvolution: RIGCAST_ASSERT(!"a layer that a GPU computes");
     }
   }
 }
