@@ -20,6 +20,21 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
+// What turns of a head: of the narrowest of those that turn alike.
+std::optional<Error> check_turned(const ModelSpec& m, const Hyperparameters& h) {
+  const auto check = [&](int dims, std::int64_t width) -> std::optional<Error> {
+    if (dims >= 2 && dims % 2 == 0 && dims <= width) return std::nullopt;
+    return bad_input(fmt::format("{}: {} of {} elements of a head turn", m.name, dims, width),
+                     "expected an even number, no more than a head has");
+  };
+  const int local = h.local_rope_dims > 0 ? h.local_rope_dims : h.rope_dims;
+  for (int layer = 0; layer < m.layers; ++layer) {
+    const bool is_local = h.local_rope_base > 0 && !m.sees_all_tokens(layer);
+    if (auto error = check(is_local ? local : h.rope_dims, m.head_dim_of(layer))) return error;
+  }
+  return std::nullopt;
+}
+
 std::optional<Error> check_hyper(const ModelSpec& m, const Hyperparameters& h) {
   const auto positive = [](float x) { return std::isfinite(x) && x > 0; };
   const auto not_negative = [](float x) { return std::isfinite(x) && x >= 0; };
@@ -40,16 +55,25 @@ std::optional<Error> check_hyper(const ModelSpec& m, const Hyperparameters& h) {
         fmt::format("{}: its scales of embedding, residual, scores or logits make no "
                     "sense",
                     m.name));
-  if (h.rope_dims < 2 || h.rope_dims % 2 != 0 || h.rope_dims > m.head_dim)
-    return bad_input(
-        fmt::format("{}: {} of {} elements of a head turn", m.name, h.rope_dims, m.head_dim),
-        "expected an even number, no more than a head has");
+  if (auto error = check_turned(m, h)) return error;
+  for (const Xielu& x : h.xielu)
+    if (!std::isfinite(x.positive) || !std::isfinite(x.negative) || !std::isfinite(x.beta) ||
+        !std::isfinite(x.eps))
+      return bad_input(fmt::format("{}: its activation is not of numbers", m.name));
   return std::nullopt;
 }
 
 // True for the tensors of a file that a model may ignore; all others must be used.
 bool is_ignored(std::string_view name) {
   return name.ends_with(".attn_rot_embd.weight") || name.ends_with(".rotary_emb.inv_freq");
+}
+
+// Layers that attend to the cache of an earlier one may have been trained with keys of their own.
+bool is_of_shared_cache(const ModelSpec& m, std::string_view name) {
+  for (int layer = m.layers - m.shared_kv_layers; layer < m.layers; ++layer)
+    for (const char* unused : {"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"})
+      if (name == fmt::format("blk.{}.{}", layer, unused)) return true;
+  return false;
 }
 
 std::string_view expert_by_expert(std::span<const NamedTensor> tensors) {
@@ -69,6 +93,11 @@ Shape trimmed(Shape shape) {
   return shape;
 }
 
+// True for a vector of parts, one after the other: norms of heads, biases of experts.
+bool is_flat(const Shape& shape, const Shape& parts) {
+  return trimmed(shape) == Shape{parts[0] * (parts.size() > 1 ? parts[1] : 1)} && parts.size() == 2;
+}
+
 // Finds tensors by name, each once. The first error is kept; tensors that are requested after it
 // are empty.
 class Binder {
@@ -80,13 +109,15 @@ class Binder {
     return std::nullopt;
   }
 
+  bool has(std::string_view name) const { return by_name_.contains(name); }
+
   std::vector<float> vector(const std::string& name, std::int64_t width) {
     return vector(name, Shape{width});
   }
 
   /// Vectors of experts are one after the other.
   std::vector<float> vector(const std::string& name, const Shape& shape) {
-    const NamedTensor* t = take(name, shape);
+    const NamedTensor* t = take(name, shape, true);
     if (!t) return {};
     if (t->format != QuantFormat::kF32) {
       refuse(fmt::format("\"{}\" is in {}, expected F32", name, info(t->format).name),
@@ -127,9 +158,9 @@ class Binder {
   }
 
   /// Fails if a tensor was not used, because it could change what the model computes.
-  void finish() {
+  void finish(const ModelSpec& m) {
     for (const auto& [name, tensor] : by_name_)
-      if (!taken_.contains(name) && !is_ignored(name))
+      if (!taken_.contains(name) && !is_ignored(name) && !is_of_shared_cache(m, name))
         refuse(fmt::format("\"{}\" has no place in this architecture", name),
                "a model with such a tensor is not executed");
   }
@@ -137,7 +168,7 @@ class Binder {
   const std::optional<Error>& error() const { return error_; }
 
  private:
-  const NamedTensor* take(const std::string& name, const Shape& shape) {
+  const NamedTensor* take(const std::string& name, const Shape& shape, bool flat = false) {
     if (error_) return nullptr;
     const auto at = by_name_.find(name);
     if (at == by_name_.end()) {
@@ -146,7 +177,7 @@ class Binder {
     }
     const NamedTensor& t = *at->second;
     taken_.insert(t.name);
-    if (trimmed(t.shape) != trimmed(shape)) {
+    if (trimmed(t.shape) != trimmed(shape) && !(flat && is_flat(t.shape, shape))) {
       refuse(fmt::format("\"{}\" has the shape {}, expected {}", name, fmt::join(t.shape, " x "),
                          fmt::join(shape, " x ")));
     } else if (shape[0] % info(t.format).block_elements != 0) {
@@ -178,11 +209,15 @@ class Binder {
 // The shape of a layer's weight, row length first.
 Shape shape_of(const ModelSpec& m, const AttentionShape& attention, LayerWeight weight) {
   const std::int64_t head = attention.head_dim;
+  const bool each_head = m.qk_norm_wide && find_architecture(m.architecture)->layer_norm;
   using enum LayerWeight;
   const std::int64_t q = attention.q_width(), kv = attention.kv_width();
   const MixtureOfExperts moe = m.moe.value_or(MixtureOfExperts());
   switch (weight) {
     case kAttentionNorm:
+    case kAttentionNormBias:
+    case kInputNorm:
+    case kDownBias:
     case kAttentionPostNorm:
     case kFfnNorm:
     case kFfnPostNorm:
@@ -194,11 +229,19 @@ Shape shape_of(const ModelSpec& m, const AttentionShape& attention, LayerWeight 
     case kQBias: return {q};
     case kKBias:
     case kVBias: return {kv};
-    case kQNorm: return {m.qk_norm_wide ? q : head};
-    case kKNorm: return {m.qk_norm_wide ? kv : head};
+    case kQNorm:
+      if (each_head) return {head, attention.heads};
+      return {m.qk_norm_wide ? q : head};
+    case kKNorm:
+      if (each_head) return {head, attention.kv_heads};
+      return {m.qk_norm_wide ? kv : head};
     case kGate:
     case kUp: return {m.hidden, m.ffn};
     case kDown: return {m.ffn, m.hidden};
+    case kUpBias: return {m.ffn};
+    case kInputGate: return {m.hidden, m.layer_embedding};
+    case kInputProjection: return {m.layer_embedding, m.hidden};
+    case kLayerScale: return {1};
     case kSinks: return {attention.heads};
     case kRouter: return {m.hidden, moe.experts};
     case kRouterBias: return {moe.experts};
@@ -267,6 +310,8 @@ Layer bind_layer(const Model& model, int index, Binder& binder) {
   layer.attention = attention_shape(m, index);
   layer.rule = attention_rule(m, model.hyper, index);
   layer.ops = layer_ops(m, index);
+  if (std::size_t(index) < model.hyper.xielu.size())
+    layer.xielu = model.hyper.xielu[std::size_t(index)];
   std::vector<LayerWeight> bound;
   for (const FusedWeights& fused : fused_weights(m)) {
     if (!uses(layer.ops, fused.parts.front())) continue;
@@ -299,10 +344,18 @@ void bind_all(Binder& binder, Model& model) {
   for (int i = 0; i < m.layers && !binder.error(); ++i)
     model.layers.push_back(bind_layer(model, i, binder));
   model.final_norm = binder.vector("output_norm.weight", m.hidden);
+  if (m.norm_bias) model.final_norm_bias = binder.vector("output_norm.bias", m.hidden);
   model.head =
       m.tied_embeddings ? model.embedding : binder.matrix("output.weight", m.hidden, m.vocabulary);
+  if (binder.has("output.bias")) model.head_bias = binder.vector("output.bias", m.vocabulary);
+  if (m.layer_embedding > 0) {
+    const std::int64_t all = m.layers * m.layer_embedding;
+    model.input_embedding = binder.matrix("per_layer_token_embd.weight", all, m.vocabulary);
+    model.input_projection = binder.matrix("per_layer_model_proj.weight", m.hidden, all);
+    model.input_norm = binder.vector("per_layer_proj_norm.weight", m.layer_embedding);
+  }
   bind_rope_factors(binder, model);
-  binder.finish();
+  binder.finish(m);
 }
 
 }  // namespace
@@ -321,6 +374,11 @@ std::optional<Error> check_executable(const ModelSpec& m) {
   const bool sound = m.layers > 0 && m.hidden > 0 && m.heads > 0 && m.kv_heads > 0 &&
                      m.heads % m.kv_heads == 0 && m.head_dim > 0 && m.vocabulary > 0;
   if (!sound) return bad_input(fmt::format("{} has a width of 0", m.name));
+  for (int layer = m.layers - m.shared_kv_layers; layer < m.layers; ++layer)
+    if (const int from = kv_layer_of(m, layer);
+        !m.has_kv(from) || m.sees_all_tokens(from) != m.sees_all_tokens(layer))
+      return bad_input(fmt::format("{}: layer {} finds no cache of an earlier layer of its kind",
+                                   m.name, layer));
   if (m.rope_freqs && m.rope_factors > 0)
     return bad_input(fmt::format("{} has rope factors in one vector and in two", m.name));
   if (m.moe && (m.moe->experts_used < 1 || m.moe->experts_used > m.moe->experts))

@@ -62,6 +62,11 @@ void add_end(BlockPattern& to, LayerWeight norm) {
   to.ops.push_back({{kAddResidual, kBranch, kHidden}});
 }
 
+void add_last_end(BlockPattern& to, LayerWeight norm) {
+  add_end(to, norm);
+  to.ops.push_back({{kScale, kHidden, kHidden, {kLayerScale}}, kIfAny});
+}
+
 BlockPattern any_attention_pattern(bool norms_before, bool rotates, bool sinks) {
   BlockPattern out{FusedBlock::kAttention, {}};
   const auto add = [&](LayerOp op, bool optional = false) {
@@ -89,11 +94,61 @@ BlockPattern any_attention_pattern(bool norms_before, bool rotates, bool sinks) 
   return out;
 }
 
+// Norms that subtract the mean, with or without a bias; an FFN beside attention has none of its
+// own.
+BlockPattern layer_norm_attention_pattern(bool biased, bool rotates) {
+  BlockPattern out = any_attention_pattern(true, rotates, false);
+  out.ops.front().op = {kLayerNorm, kHidden, kNormed, {kAttentionNorm}};
+  if (biased) out.ops.front().op.weights.push_back(kAttentionNormBias);
+  for (BlockPattern::Op& op : out.ops)
+    if (op.op.kind == kHeadRmsNorm) op.op.kind = kHeadLayerNorm;
+  return out;
+}
+
+// Values whose heads are normed: of a matrix, of the keys', or of another layer's cache, with keys.
+enum class NormedValues { kOwn, kOfKeys, kOfOtherLayer };
+BlockPattern normed_values_pattern(NormedValues values) {
+  BlockPattern out = any_attention_pattern(true, true, false);
+  const auto of_keys = [](const BlockPattern::Op& op) {
+    return op.op.out == kKey || op.op.out == kValue;
+  };
+  if (values == NormedValues::kOfOtherLayer) {
+    std::erase_if(out.ops, of_keys);
+    return out;
+  }
+  for (BlockPattern::Op& op : out.ops)
+    if (op.op.kind == kLinear && op.op.out == kValue && values == NormedValues::kOfKeys)
+      op.op.weights = {kK};
+  const auto rope =
+      std::ranges::find_if(out.ops, [](const BlockPattern::Op& op) { return op.op.kind == kRope; });
+  out.ops.insert(rope, {{kHeadRmsNorm, kValue, kValue}});
+  return out;
+}
+
 BlockPattern any_ffn_pattern(bool norms_before, OpKind gated) {
   BlockPattern out{FusedBlock::kFfn, {}};
   add_norm_before(out, norms_before, kFfnNorm);
   out.ops.push_back({{gated, input_of(norms_before), kBranch, {kGate, kUp, kDown}}});
+  add_last_end(out, kFfnPostNorm);
+  return out;
+}
+
+BlockPattern parallel_ffn_pattern(LayerOp ffn) {
+  return {FusedBlock::kFfn, {{std::move(ffn)}, {{kAddResidual, kBranch, kHidden}}}};
+}
+
+BlockPattern mlp_pattern(LayerOp mlp) {
+  BlockPattern out{FusedBlock::kFfn, {}};
+  add_norm_before(out, true, kFfnNorm);
+  out.ops.push_back({std::move(mlp)});
   add_end(out, kFfnPostNorm);
+  return out;
+}
+
+BlockPattern layer_input_pattern() {
+  BlockPattern out{FusedBlock::kLayerInput, {}};
+  out.ops.push_back({{kLayerInput, kHidden, kBranch, {kInputGate, kInputProjection}}});
+  add_last_end(out, kInputNorm);
   return out;
 }
 
@@ -104,7 +159,7 @@ BlockPattern any_experts_pattern(bool norms_before, OpKind kind, bool biased) {
   if (biased)
     weights.insert(weights.end(), {kRouterBias, kExpertGateBias, kExpertUpBias, kExpertDownBias});
   out.ops.push_back({{kind, input_of(norms_before), kBranch, std::move(weights)}});
-  add_end(out, kFfnPostNorm);
+  add_last_end(out, kFfnPostNorm);
   return out;
 }
 
@@ -119,6 +174,18 @@ std::vector<BlockPattern> make_decoder_blocks() {
       for (const bool biased : {false, true})
         all.push_back(any_experts_pattern(before, kind, biased));
   }
+  for (const bool biased : {false, true})
+    for (const bool rotates : {true, false})
+      all.push_back(layer_norm_attention_pattern(biased, rotates));
+  for (const NormedValues values :
+       {NormedValues::kOwn, NormedValues::kOfKeys, NormedValues::kOfOtherLayer})
+    all.push_back(normed_values_pattern(values));
+  const LayerOp gated = {kGatedFfn, kNormed, kBranch, {kGate, kUp, kDown}},
+                gelu = {kGeluMlp, kNormed, kBranch, {kUp, kDown}},
+                biased_gelu = {kGeluMlp, kNormed, kBranch, {kUp, kDown, kUpBias, kDownBias}};
+  for (const LayerOp& ffn : {gated, gelu, biased_gelu}) all.push_back(parallel_ffn_pattern(ffn));
+  all.push_back(mlp_pattern({kXieluMlp, kNormed, kBranch, {kUp, kDown}}));
+  all.push_back(layer_input_pattern());
   return all;
 }
 
@@ -159,6 +226,18 @@ std::optional<LayerWeight> unused_vector(const Layer& layer) {
   return unused;
 }
 
+// An FFN that reads what attention reads is computed right behind it: the norm is still there.
+std::optional<Error> misplaced_ffn(const Model& model, int index,
+                                   std::span<const FusedBlock> blocks) {
+  const Layer& layer = model.layers[std::size_t(index)];
+  if (!layer.has_parallel_ffn()) return std::nullopt;
+  const bool behind =
+      blocks.size() == 2 && blocks[0] == FusedBlock::kAttention && uses(layer.ops, kAttentionNorm);
+  if (behind) return std::nullopt;
+  return bad_input(fmt::format("{}, layer {}: an FFN without a norm is executed behind attention",
+                               model.spec.name, index));
+}
+
 }  // namespace
 
 std::span<const BlockPattern> pre_norm_blocks() {
@@ -196,6 +275,7 @@ std::optional<Error> check_layers(const Model& model, std::span<const BlockPatte
     if (!blocks)
       return bad_input(fmt::format("{}, layer {}: {} on {}", model.spec.name, i,
                                    blocks.error().message, backend));
+    if (auto error = misplaced_ffn(model, int(i), *blocks)) return error;
     if (const auto weight = unused_vector(model.layers[i]))
       return bad_input(fmt::format("{}, layer {}: no operation uses \"{}\"", model.spec.name, i,
                                    name_of(*weight)));

@@ -14,9 +14,10 @@
 namespace rigcast::engine {
 
 enum class FusedBlock {
-  kAttention,  // norm, projections, attention over the cache, output, residual
-  kFfn,        // norm, gated FFN, residual
-  kExperts,    // norm, router and experts, residual
+  kAttention,   // norm, projections, attention over the cache, output, residual
+  kFfn,         // norm, gated FFN, residual
+  kExperts,     // norm, router and experts, residual
+  kLayerInput,  // the token's input of this layer, norm, residual
 };
 
 /// The operations that a block computes. Some are optional: kernels skip biases and head norms that

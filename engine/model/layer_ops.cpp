@@ -26,6 +26,8 @@ std::string_view name_of(OpKind kind) {
   switch (kind) {
     case OpKind::kRmsNorm: return "rms_norm";
     case OpKind::kHeadRmsNorm: return "head_rms_norm";
+    case OpKind::kLayerNorm: return "layer_norm";
+    case OpKind::kHeadLayerNorm: return "head_layer_norm";
     case OpKind::kLinear: return "linear";
     case OpKind::kAddBias: return "add_bias";
     case OpKind::kRope: return "rope";
@@ -33,9 +35,13 @@ std::string_view name_of(OpKind kind) {
     case OpKind::kAttention: return "attention";
     case OpKind::kGatedFfn: return "gated_ffn";
     case OpKind::kGeluFfn: return "gelu_ffn";
+    case OpKind::kGeluMlp: return "gelu_mlp";
+    case OpKind::kXieluMlp: return "xielu_mlp";
+    case OpKind::kLayerInput: return "layer_input";
     case OpKind::kExperts: return "experts";
     case OpKind::kClampedExperts: return "clamped_experts";
     case OpKind::kAddResidual: return "add_residual";
+    case OpKind::kScale: return "scale";
   }
   return {};
 }

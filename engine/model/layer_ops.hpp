@@ -25,10 +25,13 @@ inline constexpr int kActivationCount = int(Activation::kBranch) + 1;
 /// The kinds of operations: their output as a function of `in` and the weights w0, w1, ...
 enum class OpKind {
   kRmsNorm,      // out = in / rms(in) * w0
-  kHeadRmsNorm,  // rms_norm of each head; w0 has a head's width
-  kLinear,       // out = w0 in
-  kAddBias,      // out = in + w0
-  kRope,         // out = each head of `in`, rotated by the token's position
+  kHeadRmsNorm,  // rms_norm of each head; w0 has a head's width; no weight: it is 1
+  // out = (in - mean of in) / standard deviation * w0 + w1; without w1: 0
+  kLayerNorm,
+  kHeadLayerNorm,  // layer_norm of each head; w0 has all heads'
+  kLinear,         // out = w0 in
+  kAddBias,        // out = in + w0
+  kRope,           // out = each head of `in`, rotated by the token's position
   // out = in * (1 + temperature * ln(1 + floor(position / temperature_tokens)))
   kScaleByPosition,
   // out = attention of query `in` over the cache and the new kKey, kValue; w0: sinks, one more
@@ -36,11 +39,16 @@ enum class OpKind {
   kAttention,
   kGatedFfn,  // out = w2 (silu(w0 in) * (w1 in)): gate, up and down
   kGeluFfn,   // out = w2 (gelu(w0 in) * (w1 in)), gelu by tanh
+  kGeluMlp,   // out = w1 gelu(w0 in + w2) + w3: up and down; without w2, w3: 0
+  kXieluMlp,  // out = w1 xielu(w0 in), by the layer's Xielu
+  // out = w1 (gelu(w0 in) * the token's input of this layer)
+  kLayerInput,
   // out = the gated FFNs that the router w0 chooses; w1, w2, w3: their stacks; w4: the router's
   // bias; w5, w6, w7: those of the stacks
   kExperts,
   kClampedExperts,  // the same with clamped SwiGLU: (clamp(up) + 1) * g * sigmoid(1.702 g)
   kAddResidual,     // out = out + residual_scale * in
+  kScale,           // out = in * w0, one number
 };
 
 struct LayerOp {

@@ -15,6 +15,7 @@ struct Row {
 using enum TensorRole;
 constexpr Row kRows[] = {
     {kNorm, "attn_norm.weight"},
+    {kBias, "attn_norm.bias"},
     {kAttentionQ, "attn_q.weight"},
     {kAttentionK, "attn_k.weight"},
     {kAttentionV, "attn_v.weight"},
@@ -32,6 +33,12 @@ constexpr Row kRows[] = {
     {kFfnGate, "ffn_gate.weight"},
     {kFfnUp, "ffn_up.weight"},
     {kFfnDown, "ffn_down.weight"},
+    {kBias, "ffn_up.bias"},
+    {kBias, "ffn_down.bias"},
+    {kProjection, "inp_gate.weight"},
+    {kProjection, "proj.weight"},
+    {kNorm, "post_norm.weight"},
+    {kNorm, "layer_output_scale.weight"},
     {kRouter, "ffn_gate_inp.weight"},
     {kBias, "ffn_gate_inp.bias"},
     {kExpertGate, "ffn_gate_exps.weight"},

@@ -11,6 +11,7 @@ namespace rigcast::engine {
 /// In the order in which they are bound and laid out in memory.
 enum class LayerWeight {
   kAttentionNorm,
+  kAttentionNormBias,
   kQ,
   kK,
   kV,
@@ -28,6 +29,12 @@ enum class LayerWeight {
   kGate,
   kUp,
   kDown,
+  kUpBias,
+  kDownBias,
+  kInputGate,
+  kInputProjection,
+  kInputNorm,
+  kLayerScale,
   kRouter,
   kRouterBias,
   kExpertGate,
@@ -49,6 +56,7 @@ template <class Visit, class... Layers>
 void for_each_weight(const Visit& visit, Layers&... layers) {
   using enum LayerWeight;
   visit(kAttentionNorm, layers.attention_norm...);
+  visit(kAttentionNormBias, layers.attention_norm_bias...);
   visit(kQ, layers.q...);
   visit(kK, layers.k...);
   visit(kV, layers.v...);
@@ -66,6 +74,12 @@ void for_each_weight(const Visit& visit, Layers&... layers) {
   visit(kGate, layers.gate...);
   visit(kUp, layers.up...);
   visit(kDown, layers.down...);
+  visit(kUpBias, layers.up_bias...);
+  visit(kDownBias, layers.down_bias...);
+  visit(kInputGate, layers.input_gate...);
+  visit(kInputProjection, layers.input_projection...);
+  visit(kInputNorm, layers.input_norm...);
+  visit(kLayerScale, layers.layer_scale...);
   visit(kRouter, layers.router...);
   visit(kRouterBias, layers.router_bias...);
   visit(kExpertGate, layers.expert_gate...);

@@ -39,13 +39,17 @@ struct AttentionRule {
   int rope = 0;           // which of rope_tables() rotates queries and keys; -1: none does
   float score_scale = 0;  // scores are multiplied by this; 0: 1 / sqrt(head_dim)
   float softcap = 0;      // scores become softcap * tanh(score / softcap); 0: they stay
+  int kv_layer = -1;      // the layer to whose keys and values it attends; -1: itself
 };
+/// The layer whose keys and values this one attends to: itself, or, of layers that keep none, the
+/// last one before them that sees as much.
+int kv_layer_of(const ModelSpec& spec, int layer);
 
 struct Layer {
   AttentionShape attention;
   AttentionRule rule;
-  std::vector<LayerOp> ops;  // operations of the layer, in order
-  std::vector<float> attention_norm;
+  std::vector<LayerOp> ops;                                // operations of the layer, in order
+  std::vector<float> attention_norm, attention_norm_bias;  // the bias: empty: none
   Matrix q, k, v, output;
   std::vector<float> q_bias, k_bias, v_bias, output_bias;  // empty: none
   // Of a head's width, or of all heads' (the norm is over all of them then); empty: none.
@@ -53,8 +57,14 @@ struct Layer {
   std::vector<float> sinks;  // by head: a logit that no value has, in the softmax; empty: none
   std::vector<float> ffn_norm;
   std::vector<float> attention_post_norm, ffn_post_norm;  // of what is added; empty: none
-  Matrix gate, up, down;                                  // matrices of a dense FFN
-  Matrix router;                                          // router of a MoE layer: a row per expert
+  Matrix gate, up, down;  // matrices of a dense FFN; without a gate: up and down
+  std::vector<float> up_bias, down_bias;
+  Xielu xielu;  // of an FFN with kXieluMlp
+  // Of the token's input of this layer, which joins behind the FFN; empty: none.
+  Matrix input_gate, input_projection;
+  std::vector<float> input_norm;
+  std::vector<float> layer_scale;  // one number, by which the layer's result is multiplied
+  Matrix router;                   // router of a MoE layer: a row per expert
   MatrixStack expert_gate, expert_up, expert_down;
   std::vector<float> router_bias;  // empty: none; likewise below
   std::vector<float> expert_gate_bias, expert_up_bias, expert_down_bias;  // [expert][row]
@@ -69,6 +79,11 @@ struct Layer {
   }
   bool has_clamped_experts() const { return uses(ops, OpKind::kClampedExperts); }
   bool has_gelu() const { return uses(ops, OpKind::kGeluFfn); }
+  /// True if the FFN reads what attention reads, side by side.
+  bool has_parallel_ffn() const;
+  /// True if the heads of values are normed.
+  bool norms_values() const;
+  float scale() const { return layer_scale.empty() ? 1.0f : layer_scale[0]; }
 };
 
 /// A model. Weights may be views; `storage` keeps their memory alive.
@@ -77,7 +92,11 @@ struct Model {
   Hyperparameters hyper;
   Matrix embedding;  // a row per token of the vocabulary
   Matrix head;       // same as the embedding if they are tied
-  std::vector<float> final_norm;
+  std::vector<float> final_norm, final_norm_bias, head_bias;  // biases: empty: none
+  // Inputs of layers beside the residual stream (layer_inputs.hpp): a row per token of every
+  // layer's, a matrix from the embedding to every layer's, and a norm of one. Empty: none.
+  Matrix input_embedding, input_projection;
+  std::vector<float> input_norm;
   std::vector<float> rope_factors;  // frequencies are divided by them; empty: none
   // In place of rope_factors where sequences may become longer than hyper.rope_context.
   std::vector<float> long_rope_factors;

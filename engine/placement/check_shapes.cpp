@@ -49,10 +49,25 @@ std::optional<Error> refuse_operations(const Model& model) {
 
 // What CPUs compute and kernels of a GPU do not.
 std::optional<Error> refuse_weights(const Model& model) {
+  if (!model.head_bias.empty())
+    return refused(fmt::format("{} with a bias of logits", model.spec.name),
+                   "logits have none there");
   for (const Layer& l : model.layers) {
     if (uses(l.ops, LayerWeight::kSinks))
       return refused(fmt::format("{} with attention sinks", model.spec.name),
                      "softmaxes have none there");
+    if (uses(l.ops, OpKind::kLayerNorm))
+      return refused(fmt::format("{} with norms that subtract a mean", model.spec.name),
+                     "norms are of squares alone there");
+    if (uses(l.ops, OpKind::kGeluMlp) || uses(l.ops, OpKind::kXieluMlp))
+      return refused(fmt::format("{} with an FFN without a gate", model.spec.name),
+                     "FFNs have one there");
+    if (l.rule.kv_layer >= 0 || l.norms_values())
+      return refused(fmt::format("{} with values that are shared or normed", model.spec.name),
+                     "layers have values of their own there, as a matrix gives them");
+    if (uses(l.ops, OpKind::kLayerInput) || uses(l.ops, OpKind::kScale))
+      return refused(fmt::format("{} with inputs or scales of layers", model.spec.name),
+                     "layers have none there");
     if (uses(l.ops, LayerWeight::kExpertUpBias) || l.has_clamped_experts())
       return refused(fmt::format("{} with experts that are biased or clamped", model.spec.name),
                      "experts are a plain gated FFN there");

@@ -72,8 +72,6 @@ void sections(Keys& keys) {
            std::vector<std::int32_t>{pairs - height - width, height, width, 0});
 }
 
-void logit_scale(Keys& keys) { keys.set("logit_scale", 1.0f); }
-
 void granite(Keys& keys) {
   for (const char* scale : {"logit_scale", "residual_scale", "embedding_scale"})
     keys.set(scale, 1.0f);
@@ -99,6 +97,18 @@ void per_layer(Keys& keys) {
   keys.count("attention.shared_kv_layers", m.shared_kv_layers);
 }
 
+// Heads of layers with a window; llama.cpp wants the windows layer by layer.
+void full_layers(Keys& keys) {
+  const ModelSpec& m = keys.model;
+  std::vector<std::int32_t> windowed;
+  for (int i = 0; i < m.layers; ++i) windowed.push_back(m.sees_all_tokens(i) ? 0 : 1);
+  keys.set("attention.sliding_window_pattern", windowed);
+  keys.count("attention.key_length_swa", m.head_dim);
+  keys.count("attention.value_length_swa", m.head_dim);
+  keys.count("rope.dimension_count_swa", m.head_dim);
+  per_layer(keys);
+}
+
 void state_space(Keys& keys) {
   const MixerWidths w = *mixer_widths(keys.model);
   keys.count("ssm.conv_kernel", w.conv_kernel);
@@ -122,8 +132,8 @@ struct FileArchitecture {
 constexpr FileArchitecture kArchitectures[] = {
     {"apertus", activation},
     {"bailingmoe2", sigmoid},
-    {"cohere2", logit_scale},
-    {"command-r", logit_scale},
+    {"cohere2"},
+    {"command-r"},
     {"deepseek2", latent},
     {"dots1", sigmoid},
     {"ernie4_5"},
@@ -135,6 +145,7 @@ constexpr FileArchitecture kArchitectures[] = {
     {"gemma2"},
     {"gemma3"},
     {"gemma3n", per_layer},
+    {"gemma4", full_layers},
     {"glm4"},
     {"glm4moe", sigmoid},
     {"gpt-oss"},
@@ -150,6 +161,7 @@ constexpr FileArchitecture kArchitectures[] = {
     {"nemotron_h", state_space},
     {"olmo2"},
     {"olmoe"},
+    {"phi2"},
     {"phi3"},
     {"phimoe"},
     {"qwen2"},
@@ -193,10 +205,11 @@ void set_sizes(Keys& keys) {
 void set_kv_heads(Keys& keys) {
   const ModelSpec& m = keys.model;
   const bool by_formula = m.architecture == "qwen3next";
-  if (!m.recurrent || m.recurrent->parallel || by_formula)
+  const bool differ = m.window && m.window->full_kv_heads > 0;
+  if (!differ && (!m.recurrent || m.recurrent->parallel || by_formula))
     return keys.count("attention.head_count_kv", m.mla ? 1 : m.kv_heads);
   std::vector<std::int32_t> heads;
-  for (int i = 0; i < m.layers; ++i) heads.push_back(m.has_attention(i) ? m.kv_heads : 0);
+  for (int i = 0; i < m.layers; ++i) heads.push_back(m.has_attention(i) ? m.kv_heads_of(i) : 0);
   keys.set("attention.head_count_kv", heads);
 }
 
@@ -206,10 +219,13 @@ void set_attention(Keys& keys) {
   keys.count("attention.head_count", m.heads);
   set_kv_heads(keys);
   // Cached keys of latent attention are the compressed vector and the part that RoPE turns.
-  keys.count("attention.key_length", m.mla ? m.mla->kv_lora_rank + m.mla->qk_rope_dim : m.head_dim);
-  keys.count("attention.value_length", m.mla ? m.mla->kv_lora_rank : m.head_dim);
-  keys.set("attention.layer_norm_rms_epsilon", h.norm_eps);
-  if (!find_architecture(m.architecture)) keys.set("attention.layer_norm_epsilon", h.norm_eps);
+  const bool wider = m.window && m.window->full_head_dim > 0;
+  const std::int64_t head = wider ? m.window->full_head_dim : m.head_dim;
+  keys.count("attention.key_length", m.mla ? m.mla->kv_lora_rank + m.mla->qk_rope_dim : head);
+  keys.count("attention.value_length", m.mla ? m.mla->kv_lora_rank : head);
+  const bool executed = find_architecture(m.architecture) != nullptr;
+  if (!h.layer_norm) keys.set("attention.layer_norm_rms_epsilon", h.norm_eps);
+  if (!executed || h.layer_norm) keys.set("attention.layer_norm_epsilon", h.norm_eps);
   keys.count("rope.dimension_count", m.mla ? m.mla->qk_rope_dim : h.rope_dims);
   keys.set("rope.freq_base", h.rope_base);
   if (m.window) keys.count("attention.sliding_window", m.window->tokens);

@@ -45,6 +45,9 @@ struct TinyTraits {
   int window_full_every = 0;       // every n-th layer sees all tokens all the same
   std::int64_t full_head_dim = 0;  // in those layers; 0: head_dim
   int full_kv_heads = 0;           // likewise; 0: kv_heads
+  bool full_key_is_value = false;
+  int shared_kv_layers = 0;
+  std::int64_t layer_embedding = 0;
   bool rope_freqs = false;
   std::int64_t rope_factors = 0;  // pairs that longrope turns
   std::uint64_t seed = 1;
@@ -89,14 +92,20 @@ inline bool is_one_of(std::string_view name, std::initializer_list<std::string_v
 /// What all models of an architecture have.
 inline void give_own_traits(ModelSpec& m) {
   const std::string_view a = m.architecture;
-  m.qkv_bias |= is_one_of(a, {"qwen2", "qwen2vl", "seed_oss", "glm4", "gpt-oss"});
-  m.output_bias |= a == "gpt-oss";
+  m.qkv_bias |= is_one_of(a, {"qwen2", "qwen2vl", "seed_oss", "glm4", "gpt-oss", "phi2"});
+  m.output_bias |= is_one_of(a, {"gpt-oss", "phi2"});
+  m.ffn_bias = a == "phi2";
+  m.norm_bias = is_one_of(a, {"phi2", "falcon"});
+  m.gated_ffn = !is_one_of(a, {"phi2", "falcon", "apertus"});
+  m.layer_scale = a == "gemma4";
   m.attention_sinks = a == "gpt-oss";
-  m.qk_norm_wide = is_one_of(a, {"olmo2", "olmoe"});
-  m.qk_norm |= m.qk_norm_wide || a.starts_with("qwen3") || is_one_of(a, {"exaone4", "gemma3"});
-  m.fused_qkv = a == "phi3";
+  m.qk_norm_wide = is_one_of(a, {"olmo2", "olmoe"}) || (a == "command-r" && m.qk_norm);
+  m.qk_norm |= m.qk_norm_wide || a.starts_with("qwen3") ||
+               is_one_of(a, {"exaone4", "gemma3", "gemma4", "apertus"});
+  m.fused_qkv = is_one_of(a, {"phi2", "phi3", "falcon"});
   m.fused_gate_up = is_one_of(a, {"phi3", "glm4"});
-  if (is_one_of(a, {"gemma2", "gemma3", "glm4"})) m.norms_per_layer = 4;
+  if (is_one_of(a, {"gemma2", "gemma3", "gemma4", "glm4"})) m.norms_per_layer = 4;
+  if (is_one_of(a, {"command-r", "cohere2", "phi2", "falcon"})) m.norms_per_layer = 1;
 }
 
 }  // namespace tiny_detail
@@ -125,7 +134,10 @@ inline ModelSpec tiny_spec(const TinyTraits& t) {
     m.window = SlidingWindow{.tokens = t.window,
                              .full_every = t.window_full_every,
                              .full_head_dim = t.full_head_dim,
-                             .full_kv_heads = t.full_kv_heads};
+                             .full_kv_heads = t.full_kv_heads,
+                             .full_key_is_value = t.full_key_is_value};
+  m.shared_kv_layers = t.shared_kv_layers;
+  m.layer_embedding = t.layer_embedding;
   if (t.experts == 0) return m;
   m.moe.emplace();
   m.moe->experts = t.experts;

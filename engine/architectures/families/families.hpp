@@ -9,8 +9,11 @@ namespace rigcast::engine {
 
 using Family = std::span<const Architecture> (*)();
 
+std::span<const Architecture> apertus_family();
+std::span<const Architecture> cohere_family();
 std::span<const Architecture> ernie_family();
 std::span<const Architecture> exaone_family();
+std::span<const Architecture> falcon_family();
 std::span<const Architecture> gemma_family();
 std::span<const Architecture> glm_family();
 std::span<const Architecture> gpt_oss_family();
@@ -23,9 +26,9 @@ std::span<const Architecture> qwen_family();
 std::span<const Architecture> seed_family();
 std::span<const Architecture> smollm_family();
 
-inline constexpr Family kFamilies[] = {llama_family,  qwen_family, ernie_family,   exaone_family,
-                                       gemma_family,  glm_family,  granite_family, mistral_family,
-                                       olmo_family,   phi_family,  seed_family,    smollm_family,
-                                       gpt_oss_family};
+inline constexpr Family kFamilies[] = {
+    llama_family,   qwen_family,    ernie_family,  exaone_family, gemma_family, glm_family,
+    granite_family, mistral_family, olmo_family,   phi_family,    seed_family,  smollm_family,
+    gpt_oss_family, cohere_family,  falcon_family, apertus_family};
 
 }  // namespace rigcast::engine

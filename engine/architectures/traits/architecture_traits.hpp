@@ -16,9 +16,10 @@ enum class NormPlan {
   kBefore,  // of what attention and FFN read: two in a layer
   kBehind,  // of what they add: two in a layer
   kAround,  // both: four in a layer
+  kShared,  // one, of what attention and FFN both read, side by side
 };
 
-enum class FfnActivation { kSilu, kGelu, kClampedSwiglu };
+enum class FfnActivation { kSilu, kGelu, kClampedSwiglu, kXielu };
 
 /// RoPE in layers with a window.
 enum class LocalRope {
@@ -43,12 +44,17 @@ struct Architecture {
   float (*rope_base)(const ModelSpec& spec) = nullptr;
 
   NormPlan norms = NormPlan::kBefore;
+  bool layer_norm = false;  // norms subtract the mean
   FfnActivation activation = FfnActivation::kSilu;
   /// False: queries and keys of this layer are not rotated. nullptr: those of all layers are.
   bool (*rotates)(const ModelSpec& spec, int layer) = nullptr;
   LocalRope local_rope = LocalRope::kSame;
   /// Queries are scaled by position; Hyperparameters::temperature may be 0, though.
   bool scales_queries = false;
+  /// Heads of values are normed. Heads of layers with a window may have another width, later layers
+  /// may attend to the cache of earlier ones, tokens have an input of each layer, and layers a
+  /// scale.
+  bool layers_differ = false;
   /// Sets hyperparameters that follow from the spec or are the architecture's own. For those that
   /// `scalars` read, usual values, which weights that come from no file get.
   void (*set_usual)(const ModelSpec& spec, Hyperparameters& hyper) = nullptr;

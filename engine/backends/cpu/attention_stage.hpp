@@ -66,6 +66,12 @@ class AttentionStage {
   // Of a step of one token.
   KvView cached_kv() const { return {cache_, step_.sequences.front().table}; }
   const AttentionShape& shape(int layer) const { return step_.layer(layer).attention; }
+  // The layer whose keys and values this one attends to.
+  int kv_layer(int layer) const {
+    const int other = step_.layer(layer).rule.kv_layer;
+    return other < 0 ? layer : other;
+  }
+  void place_value(const Layer& layer, const float* key, std::span<float> value) const;
 
   CpuStep& step_;
   KvCache cache_;

@@ -12,7 +12,8 @@
 #include "engine/backends/cpu/attention_stage.hpp"
 #include "engine/backends/cpu/cpu_step.hpp"
 #include "engine/backends/cpu/experts_stage.hpp"
-#include "engine/backends/cpu/ffn_stage.hpp"
+#include "engine/backends/cpu/ffn/ffn_stage.hpp"
+#include "engine/backends/cpu/ffn/layer_input_stage.hpp"
 #include "engine/memory/ram.hpp"
 #include "engine/model/fused_blocks.hpp"
 #include "engine/model/model.hpp"
@@ -90,6 +91,7 @@ class CpuLayers {
   CpuStep step_;
   AttentionStage attention_;
   FfnStage ffn_;
+  LayerInputStage inputs_;
   ExpertsStage experts_;
   std::vector<Stage> stages_;  // stages of all layers, in order
   // Index of each layer's first stage, and the total number.

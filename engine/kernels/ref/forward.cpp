@@ -1,6 +1,7 @@
 #include "engine/kernels/ref/forward.hpp"
 
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "core/base/error.hpp"
@@ -24,6 +25,7 @@ struct Token {
   std::int64_t position = 0;
   std::array<Vector, kActivationCount> vectors;
   Vector router_logits;  // of the last layer that has experts
+  Vector inputs;         // of every layer, one after the other
 
   Vector& operator[](Activation a) { return vectors[std::size_t(a)]; }
 };
@@ -37,6 +39,12 @@ Vector product(const Matrix& m, const Vector& x) {
 Vector normed(const Vector& x, const Vector& weight, float eps) {
   Vector y(x.size());
   rms_norm(x, weight, eps, y);
+  return y;
+}
+
+Vector layer_normed(const Vector& x, const Vector& weight, std::span<const float> bias, float eps) {
+  Vector y(x.size());
+  layer_norm(x, weight, bias, eps, y);
   return y;
 }
 
@@ -58,13 +66,23 @@ Vector each_head(Vector heads, std::int64_t head_dim, const Change& change) {
   return heads;
 }
 
-// Appends the token's key and value to the cache, then attends with its query.
+// The model's norm of what the last layer leaves.
+Vector last_norm(const Model& m, const Vector& x) {
+  const float eps = m.hyper.norm_eps;
+  return m.hyper.layer_norm ? layer_normed(x, m.final_norm, m.final_norm_bias, eps)
+                            : normed(x, m.final_norm, eps);
+}
+
+// Appends the token's key and value to the cache, unless it is another layer's, then attends with
+// its query.
 Vector attention(const Layer& layer, Token& token, Activation query, LayerCache& cache) {
   const AttentionShape& shape = layer.attention;
   Scores scores = {layer.score_scale(), layer.rule.softcap};
   const Vector &k = token[Activation::kKey], &v = token[Activation::kValue];
-  cache.keys.insert(cache.keys.end(), k.begin(), k.end());
-  cache.values.insert(cache.values.end(), v.begin(), v.end());
+  if (layer.rule.kv_layer < 0) {
+    cache.keys.insert(cache.keys.end(), k.begin(), k.end());
+    cache.values.insert(cache.values.end(), v.begin(), v.end());
+  }
   const Vector& q = token[query];
   Vector out(q.size());
   const auto width = std::size_t(shape.head_dim);
@@ -90,6 +108,45 @@ Vector gated_ffn(const Ffn& ffn, const Vector& x, float (*activation)(float)) {
   const Vector factor = product(ffn.up, x);
   for (std::size_t i = 0; i < inner.size(); ++i) inner[i] = activation(inner[i]) * factor[i];
   return product(ffn.down, inner);
+}
+
+// down activation(up x + bias) + bias
+template <class Activate>
+Vector mlp(const Layer& layer, const LayerOp& op, const Vector& x, const Activate& activate) {
+  Vector inner = product(matrix_of(layer, op.weights[0]), x);
+  if (op.weights.size() > 2) add(inner, vector_of(layer, op.weights[2]), 1);
+  for (float& v : inner) v = activate(v);
+  Vector out = product(matrix_of(layer, op.weights[1]), inner);
+  if (op.weights.size() > 3) add(out, vector_of(layer, op.weights[3]), 1);
+  return out;
+}
+
+// projection (gelu(gate x) * the token's input of this layer)
+Vector layer_input(const Model& model, const Layer& layer, const LayerOp& op, const Token& token,
+                   const Vector& x) {
+  Vector inner = product(matrix_of(layer, op.weights[0]), x);
+  const std::size_t first = std::size_t(&layer - model.layers.data()) * inner.size();
+  for (std::size_t i = 0; i < inner.size(); ++i)
+    inner[i] = gelu(inner[i]) * token.inputs[first + i];
+  return product(matrix_of(layer, op.weights[1]), inner);
+}
+
+// The inputs of all layers: half of each is the token's own, half is made of its embedding.
+Vector inputs_of(const Model& model, std::int32_t token, const Vector& embedding) {
+  if (!model.input_embedding) return {};
+  const std::size_t width = model.input_norm.size();
+  Vector own(std::size_t(model.input_embedding.columns));
+  dequantize(model.input_embedding.format, model.input_embedding.row(token), own);
+  Vector out = product(model.input_projection, embedding);
+  const float scale = 1 / std::sqrt(float(embedding.size())), of_own = std::sqrt(float(width));
+  for (float& v : out) v *= scale;
+  for (std::size_t i = 0; i < out.size(); i += width) {
+    const auto one = std::span(out).subspan(i, width);
+    rms_norm(one, model.input_norm, model.hyper.norm_eps, one);
+  }
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = (out[i] + of_own * own[i]) / std::sqrt(2.0f);
+  return out;
 }
 
 // m x, plus the expert's part of a bias.
@@ -138,9 +195,22 @@ Vector result_of(const LayerOp& op, const Model& model, const Layer& layer, Toke
   };
   switch (op.kind) {
     case OpKind::kRmsNorm: return normed(x, vector(), eps);
-    case OpKind::kHeadRmsNorm:
+    case OpKind::kHeadRmsNorm: {
+      const Vector weight =
+          op.weights.empty() ? Vector(std::size_t(layer.attention.head_dim), 1.0f) : vector();
       return each_head(x, layer.attention.head_dim,
-                       [&](std::span<float> head) { rms_norm(head, vector(), eps, head); });
+                       [&](std::span<float> head) { rms_norm(head, weight, eps, head); });
+    }
+    case OpKind::kLayerNorm:
+      return layer_normed(x, vector(),
+                          op.weights.size() > 1 ? vector_of(layer, op.weights[1]) : Vector(), eps);
+    case OpKind::kHeadLayerNorm: {
+      std::span<const float> weights = vector();
+      return each_head(x, layer.attention.head_dim, [&](std::span<float> head) {
+        layer_norm(head, weights.first(head.size()), {}, eps, head);
+        weights = weights.subspan(head.size());
+      });
+    }
     case OpKind::kLinear: return product(matrix(0), x);
     case OpKind::kAddBias: return sum(x, vector());
     case OpKind::kRope:
@@ -151,9 +221,14 @@ Vector result_of(const LayerOp& op, const Model& model, const Layer& layer, Toke
     case OpKind::kAttention: return attention(layer, token, op.in, cache);
     case OpKind::kGatedFfn: return gated_ffn({matrix(0), matrix(1), matrix(2)}, x, silu);
     case OpKind::kGeluFfn: return gated_ffn({matrix(0), matrix(1), matrix(2)}, x, gelu);
+    case OpKind::kGeluMlp: return mlp(layer, op, x, gelu);
+    case OpKind::kXieluMlp:
+      return mlp(layer, op, x, [&](float v) { return xielu(v, layer.xielu); });
+    case OpKind::kLayerInput: return layer_input(model, layer, op, token, x);
     case OpKind::kExperts:
     case OpKind::kClampedExperts: return experts(model, layer, op, token);
     case OpKind::kAddResidual: return sum(token[op.out], x, model.hyper.residual_scale);
+    case OpKind::kScale: return scaled(x, vector()[0]);
   }
   RIGCAST_ASSERT(false);
 }
@@ -170,12 +245,15 @@ template <class AfterLayer>
 void walk(const Model& model, std::span<const std::int32_t> tokens, const AfterLayer& after_layer) {
   std::vector<LayerCache> caches(model.layers.size());
   for (std::size_t t = 0; t < tokens.size(); ++t) {
-    Token token{.position = std::int64_t(t), .vectors = {}, .router_logits = {}};
+    Token token{.position = std::int64_t(t), .vectors = {}, .router_logits = {}, .inputs = {}};
     token[Activation::kHidden] =
         scaled(embedding_of(model, tokens[t]), model.hyper.embedding_scale);
+    token.inputs = inputs_of(model, tokens[t], token[Activation::kHidden]);
     for (std::size_t i = 0; i < model.layers.size(); ++i) {
-      for (const LayerOp& op : model.layers[i].ops)
-        token[op.out] = result_of(op, model, model.layers[i], token, caches[i]);
+      const Layer& layer = model.layers[i];
+      const int kv_layer = layer.rule.kv_layer;
+      LayerCache& cache = caches[kv_layer < 0 ? i : std::size_t(kv_layer)];
+      for (const LayerOp& op : layer.ops) token[op.out] = result_of(op, model, layer, token, cache);
       after_layer(i, token);
     }
   }
@@ -205,8 +283,9 @@ std::vector<std::vector<float>> forward(const Model& model, std::span<const std:
   const Hyperparameters& h = model.hyper;
   std::vector<Vector> logits;
   for (const Vector& x : hidden_states(model, tokens)) {
-    logits.push_back(
-        scaled(product(model.head, normed(x, model.final_norm, h.norm_eps)), h.logit_scale));
+    logits.push_back(product(model.head, last_norm(model, x)));
+    if (!model.head_bias.empty()) add(logits.back(), model.head_bias, 1);
+    logits.back() = scaled(std::move(logits.back()), h.logit_scale);
     for (float& logit : logits.back()) logit = soft_cap(logit, h.logit_softcap);
   }
   return logits;

@@ -13,30 +13,17 @@ namespace rigcast::engine {
 
 // Executing one of them, or adding one to the catalogue, changes this list.
 TEST_CASE("Models of the catalogue are executed, but for these", "[engine][architectures]") {
-  const std::set<std::string> expected = {"apertus-70b",
-                                          "apertus-8b",
-                                          "command-a-111b",
-                                          "command-r-08-2024",
-                                          "command-r-35b",
-                                          "command-r-plus-104b",
-                                          "command-r7b",
-                                          "deepseek-v2",
+  const std::set<std::string> expected = {"deepseek-v2",
                                           "deepseek-v2-lite",
                                           "deepseek-v3",
                                           "deepseek-v3.2",
                                           "dots.llm1",
                                           "ernie-4.5-21b-a3b",
                                           "ernie-4.5-300b-a47b",
-                                          "falcon-7b",
                                           "falcon-h1-0.5b",
-                                          "falcon2-11b",
                                           "gemma-3n-e2b",
                                           "gemma-3n-e4b",
-                                          "gemma-4-12b",
                                           "gemma-4-26b-a4b",
-                                          "gemma-4-31b",
-                                          "gemma-4-e2b",
-                                          "gemma-4-e4b",
                                           "glm-4.5",
                                           "glm-4.5-air",
                                           "glm-4.5v",
@@ -76,7 +63,6 @@ TEST_CASE("Models of the catalogue are executed, but for these", "[engine][archi
                                           "nemotron-3-super-120b-a12b",
                                           "nemotron-3-ultra-550b-a55b",
                                           "nemotron-nano-9b-v2",
-                                          "phi-2",
                                           "phi-3.5-moe",
                                           "qwen2-57b-a14b",
                                           "qwen3-next-80b-a3b",
@@ -113,7 +99,7 @@ TEST_CASE("Models of the catalogue are executed, but for these", "[engine][archi
     CHECK(named);
   }
   CHECK(refused == expected);
-  CHECK(executed == 115);
+  CHECK(executed == 129);
 }
 
 }  // namespace rigcast::engine

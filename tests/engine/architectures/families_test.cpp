@@ -68,6 +68,17 @@ std::function<double(int, int)> yarn_rope(double base, double fast = 32) {
   return [=](int, int pair) { return yarn_frequency(base, pair, 8, fast, 1); };
 }
 
+double tanh_gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
+}
+
+// Of the numbers that synth writes: both alphas 0.8, beta 0.5, epsilon -1e-6.
+double xielu_of_trained(double x) {
+  const double alpha = std::log(1 + std::exp(double(0.8f)));
+  if (x > 0) return alpha * x * x + 0.5 * x;
+  return (0.5 + alpha) * (std::exp(std::min(x, double(-1e-6f))) - 1 - x) + 0.5 * x;
+}
+
 constexpr int kWindow = 48;
 bool sees_all(int layer, int every) { return (layer + 1) % every == 0; }
 
@@ -111,6 +122,36 @@ Described plain(const std::string& architecture) {
        }},
       {"phi3", [&] { rope(true, 1e4, 1e-5), d.fused_qkv = d.fused_gate_up = true; }},
       {"mistral3", [&] { rope(false, 1e6, 1e-5); }},
+      {"phi2",
+       [&] {
+         rope(true, 1e4, 1e-5, 12);
+         d.means = d.beside = d.fused_qkv = true;
+         d.mlp = tanh_gelu;
+       }},
+      {"falcon",
+       [&] {
+         rope(true, 1e4, 1e-5);
+         d.means = d.beside = d.fused_qkv = true;
+         d.mlp = tanh_gelu;
+       }},
+      {"apertus",
+       [&] {
+         rope(true, 1.2e7, 1e-5);
+         d.head_norm = Described::kEachHead;
+         d.mlp = xielu_of_trained;
+       }},
+      {"command-r",
+       [&] {
+         rope(false, 4e6, 1e-5);
+         d.means = d.beside = d.tied = true;
+         d.logit_divisor = 16;
+       }},
+      {"cohere2",
+       [&] {
+         rope(false, 5e4, 1e-5);
+         d.means = d.beside = d.tied = true;
+         d.logit_divisor = 4;
+       }},
       {"gpt-oss",
        [&] {
          rope(true, 1.5e5, 1e-5);
@@ -144,14 +185,35 @@ Described plain(const std::string& architecture) {
          d.embedding_scale = std::sqrt(128.0);
        }},
   };
-  if (architecture == "gemma2" || architecture == "gemma3") {
+  if (architecture == "gemma2" || architecture == "gemma3" || architecture == "gemma4") {
     d = plain("gemma");
     d.norms_output = true;
-    if (architecture == "gemma3") d.head_norm = Described::kEachHead;
+    if (architecture != "gemma2") d.head_norm = Described::kEachHead;
     return d;
   }
   all.at(architecture)();
   return d;
+}
+
+// Layers of Gemma 4 that see all tokens have wider heads, whose pairs turn by factors.
+void describe_gemma4(bool small, Described& d) {
+  const auto all = [](int layer) { return sees_all(layer, 3); };
+  d.window = [=](int layer) { return all(layer) ? 0 : kWindow; };
+  d.own_head_dim = [=](int layer) { return all(layer) ? 64 : 0; };
+  d.frequency = [=](int layer, int pair) {
+    return all(layer) ? std::pow(1e6, -2.0 * pair / 64) / (1 + 0.25 * pair)
+                      : std::pow(1e4, -2.0 * pair / 32);
+  };
+  d.score_scale = 1;
+  d.logit_cap = 30;
+  d.norms_values = true;
+  if (small) {
+    d.input_width = 32;
+    d.cache_of = [=](int layer) { return layer < 3 ? layer : all(layer) ? 2 : 1; };
+  } else {
+    d.own_kv_heads = [=](int layer) { return all(layer) ? 1 : 0; };
+    d.keys_are_values = all;
+  }
 }
 
 void describe_variants(const std::string& name, Described& d) {
@@ -176,6 +238,16 @@ void describe_variants(const std::string& name, Described& d) {
       return std::pow(1e4, -2.0 * pair / 24) / (1 + (is_long ? 3.0 : double(0.1f)) * pair);
     };
     if (is_long) d.magnitude = [](int) { return std::sqrt(1 + std::log(2.0) / std::log(4096.0)); };
+  } else if (name == "gemma4" || name == "gemma4-small") {
+    describe_gemma4(name == "gemma4-small", d);
+  } else if (name == "command-r-norms") {
+    d.frequency = plain_rope(7.5e7);
+    d.head_norm = Described::kEachHead;
+    d.logit_divisor = 1 / double(0.8333333f);
+  } else if (name == "cohere2") {
+    windows(4);
+    const auto turns = d.frequency;
+    d.frequency = [=](int layer, int pair) { return sees_all(layer, 4) ? 0 : turns(layer, pair); };
   } else if (name == "olmo3") {
     windows(4);
   } else if (name == "olmo3-yarn") {

@@ -113,12 +113,12 @@ TEST_CASE("Architectures and layers that no file can have are refused by name", 
 }
 
 TEST_CASE("Models of the catalogue have a file, or an architecture that is refused", "[synth]") {
-  // Those that llama.cpp does not load in the release for which the rows were written, b7347; and
-  // phi2, whose head has a bias that a spec does not hold.
+  // Those that llama.cpp does not load in the release for which most rows were written, b7347; of
+  // Gemma 4 the mixture, whose experts are beside a dense FFN.
   const std::set<std::string> refused = {
-      "bailingmoe3", "deepseek32",  "exaone-moe",     "gemma4",   "glm-dsa",
-      "hy_v3",       "kimi-linear", "minimax-m3",     "mistral4", "muse-glimmer",
-      "qwen35",      "qwen35moe",   "nemotron_h_moe", "phi2"};
+      "bailingmoe3", "deepseek32", "exaone-moe",   "glm-dsa", "hy_v3",     "kimi-linear",
+      "minimax-m3",  "mistral4",   "muse-glimmer", "qwen35",  "qwen35moe", "nemotron_h_moe"};
+  const std::string mixture = "gemma-4-26b-a4b";
   std::set<std::string> seen;
   for (const auto& entry :
        std::filesystem::directory_iterator(std::string(test::source_dir()) + "/models")) {
@@ -128,9 +128,9 @@ TEST_CASE("Models of the catalogue have a file, or an architecture that is refus
     INFO(spec->id);
     const auto error = check_file_architecture(*spec);
     INFO((error ? error->message : ""));
-    CHECK(bool(error) == refused.contains(spec->architecture));
+    CHECK(bool(error) == (refused.contains(spec->architecture) || spec->id == mixture));
     if (error) {
-      seen.insert(spec->architecture);
+      if (spec->id != mixture) seen.insert(spec->architecture);
       continue;
     }
     const auto table = make_tensor_table(*spec, *QuantMix::from_name("Q4_K_M"));

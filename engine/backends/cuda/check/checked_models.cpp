@@ -87,6 +87,8 @@ ModelSpec tiny_like(const ModelSpec& of) {
   m.vocabulary = 256;
   m.context = 512;
   if (m.window) m.window->tokens = std::min<std::int64_t>(m.window->tokens, 64);
+  // Layers before them keep a cache of each kind.
+  if (m.shared_kv_layers > 0) m.shared_kv_layers = m.layers - (m.window ? m.window->full_every : 1);
   if (!m.moe) return m;
   m.moe->experts = m.moe->experts_used = 4;  // all are used, as above
   m.moe->expert_ffn = 512;

@@ -76,6 +76,7 @@ void queue_layer(State& s, const PrefillOffload& offload, TokenCount cached, int
   for (const FusedBlock block : w.blocks) {
     if (stages) stages->begin(activity_of(block), layer);
     switch (block) {
+      case FusedBlock::kLayerInput: break;  // refused
       case FusedBlock::kAttention:
         project_qkv(f, w, tokens);
         attend(s, cached, layer, tokens);

@@ -162,6 +162,7 @@ void queue_layer(State& s, int layer, int splits, StageListener* stages) {
   for (const FusedBlock block : w.blocks) {
     if (stages) stages->begin(activity_of(block), layer);
     switch (block) {
+      case FusedBlock::kLayerInput: break;  // refused
       case FusedBlock::kAttention:
         project_qkv(f, w);
         attend(f, s.kv, s.host.get(), layer, splits);

@@ -94,6 +94,7 @@ void queue_layer(State& s, const SequenceRows& step, int layer, StageListener* s
   for (const FusedBlock block : w.blocks) {
     if (stages) stages->begin(activity_of(block), layer);
     switch (block) {
+      case FusedBlock::kLayerInput: break;  // refused
       case FusedBlock::kAttention: queue_attention(s, step, layer); break;
       case FusedBlock::kFfn: add_ffn(f, w, step.rows); break;
       case FusedBlock::kExperts: queue_experts_of(s, step, layer); break;

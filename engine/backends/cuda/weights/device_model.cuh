@@ -34,6 +34,9 @@ struct DeviceLayer {
   const float *attention_post_norm = nullptr, *ffn_post_norm = nullptr;
   // Of layers that a GPU refuses (check_shapes_on_gpu): always nullptr.
   const float *sinks = nullptr, *router_bias = nullptr;
+  const float *attention_norm_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;
+  const float *input_norm = nullptr, *layer_scale = nullptr;
+  DeviceMatrix input_gate, input_projection;
   const float *expert_gate_bias = nullptr, *expert_up_bias = nullptr, *expert_down_bias = nullptr;
   DeviceMatrix q, k, v, output;
   DeviceMatrix gate, up, down;  // matrices of a dense FFN
