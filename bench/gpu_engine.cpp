@@ -1,4 +1,5 @@
-// Tokens per second of whole models on a GPU, relative to its memory's rate.
+// Tokens per second of whole models on a GPU, relative to its memory's rate, and the ceiling that
+// the bytes of a token set.
 //   bench_gpu_engine [NAME...]     rows whose name contains one of the words; without one all rows
 #include <fmt/format.h>
 
@@ -50,6 +51,10 @@ constexpr Row kRows[] = {
     {"qwen3-30b-a3b", "Q4_K_M", 16, 496, 64, 300, 450},
     {"qwen3-30b-a3b", "Q4_K_M", 16, 0, 2},
     {"qwen3-30b-a3b", "Q4_K_M", 512, 0, 2},
+    {"gpt-oss-20b", "MXFP4", 16, 496, 64, 350, 600},
+    {"gpt-oss-20b", "MXFP4", 16, 32752, 64},
+    {"gpt-oss-20b", "MXFP4", 16, 0, 2},
+    {"gpt-oss-20b", "MXFP4", 512, 0, 2},
 };
 constexpr int kRuns = 5;
 
@@ -98,8 +103,9 @@ void print(const Row& row, const Figures& f, double memory) {
   if (row.is_prefill())
     fmt::print("\n");
   else
-    fmt::print("{:>7.0f} GB/s {:>5.2f} of {:.0f}\n", f.bytes_per_s / 1e9, f.bytes_per_s / memory,
-               memory / 1e9);
+    fmt::print("{:>7.0f} GB/s {:>5.2f} of {:.0f}, {:>6.0f} MB a token: at most {:.0f} tok/s\n",
+               f.bytes_per_s / 1e9, f.bytes_per_s / memory, memory / 1e9,
+               f.bytes_per_s / f.tokens_per_s / 1e6, memory / f.bytes_per_s * f.tokens_per_s);
   std::fflush(stdout);
 }
 

@@ -119,8 +119,10 @@ void write_dense_ffn(const ModelSpec& m, Writer& w) {
 void write_router(const ModelSpec& m, Writer& w) {
   w.matrix(Role::kRouter, "ffn_gate_inp", m.hidden, m.moe->experts);
   // Biased experts have a biased router; elsewhere the bias only corrects which experts win.
-  if (m.moe->router_bias)
-    w.bias(m.moe->expert_bias ? "ffn_gate_inp" : "exp_probs_b", m.moe->experts);
+  if (!m.moe->router_bias) return;
+  if (m.moe->expert_bias) return w.bias("ffn_gate_inp", m.moe->experts);
+  if (m.architecture == "hy_v3") return w.plain_bias("exp_probs_b", m.moe->experts);
+  w.bias("exp_probs_b", m.moe->experts);
 }
 
 void write_shared_expert(const ModelSpec& m, Writer& w) {

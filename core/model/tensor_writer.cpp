@@ -28,6 +28,10 @@ void TensorWriter::bias(std::string_view name, std::int64_t width, std::int64_t 
   add(TensorRole::kBias, name, ".bias", {width, count, 1}, count > 1 ? 2 : 1);
 }
 
+void TensorWriter::plain_bias(std::string_view name, std::int64_t width) {
+  add(TensorRole::kBias, name, "", {width, 1, 1}, 1);
+}
+
 void TensorWriter::norm(std::string_view name, std::int64_t width) {
   vector(TensorRole::kNorm, name, width);
   if (model_.norm_bias) bias(name, width);

@@ -27,6 +27,8 @@ class TensorWriter {
               std::int64_t count = 1);
   void vector(TensorRole role, std::string_view name, std::int64_t width);
   void bias(std::string_view name, std::int64_t width, std::int64_t count = 1);
+  /// A bias whose name has no suffix.
+  void plain_bias(std::string_view name, std::int64_t width);
   /// Adds a norm, and its bias if the model's norms have one.
   void norm(std::string_view name, std::int64_t width);
 

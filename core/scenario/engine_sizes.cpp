@@ -37,12 +37,14 @@ double cpu_buffer_bytes(const ModelSpec& m, double tokens) {
   const double hidden = double(m.hidden), q = double(m.heads * m.head_dim),
                kv = double(m.kv_heads * m.head_dim);
   const double rows = experts_used(m);  // of the FFN, for every token
-  const double middle = double(m.moe ? m.moe->expert_ffn : m.ffn);
-  double floats = 2 * hidden + 2 * q + 2 * kv + double(m.head_dim) + 2 * rows * middle;
-  double inputs = std::max({hidden, q, middle});
+  const double middle = double(m.moe ? m.moe->expert_ffn : m.ffn), dense = double(m.ffn);
+  double floats =
+      2 * hidden + 2 * q + 2 * kv + double(m.head_dim) + 2 * std::max(rows * middle, dense);
+  double inputs = std::max({hidden, q, middle, dense});
   if (m.moe) {
-    floats += rows * hidden;
-    inputs += rows * (hidden + middle);
+    const double shared = double(m.moe->shared_ffn);
+    floats += rows * hidden + (shared > 0 ? 2 * shared + hidden : 0);
+    inputs += rows * (hidden + middle) + shared;
   }
   return tokens * (kFloat * floats + kInput * inputs) + kFloat * double(m.vocabulary);
 }

@@ -68,6 +68,7 @@ AttentionRule attention_rule(const ModelSpec& spec, const Hyperparameters& hyper
   rule.score_scale = hyper.score_scale;
   rule.softcap = hyper.score_softcap;
   if (!spec.has_kv(layer)) rule.kv_layer = kv_layer_of(spec, layer);
+  rule.norms_rotated = known(spec).norms_rotated;
   return rule;
 }
 

@@ -35,6 +35,17 @@ std::optional<Error> check_turned(const ModelSpec& m, const Hyperparameters& h) 
   return std::nullopt;
 }
 
+// A group's two best experts count, and those of the used groups are enough for a choice.
+std::optional<Error> check_routing(const ModelSpec& m, const ExpertRouting& r) {
+  if (r.groups == 1 && r.groups_used == 1) return std::nullopt;
+  const bool sound = m.moe && r.groups >= 1 && r.groups_used >= 1 && r.groups_used <= r.groups &&
+                     m.moe->experts % r.groups == 0 && m.moe->experts / r.groups >= 2 &&
+                     m.moe->experts / r.groups * r.groups_used >= m.moe->experts_used;
+  if (sound) return std::nullopt;
+  return bad_input(fmt::format("{}: experts in {} groups of which {} are used make no sense",
+                               m.name, r.groups, r.groups_used));
+}
+
 std::optional<Error> check_hyper(const ModelSpec& m, const Hyperparameters& h) {
   const auto positive = [](float x) { return std::isfinite(x) && x > 0; };
   const auto not_negative = [](float x) { return std::isfinite(x) && x >= 0; };
@@ -49,12 +60,14 @@ std::optional<Error> check_hyper(const ModelSpec& m, const Hyperparameters& h) {
   const bool sound_scales = positive(h.embedding_scale) && positive(h.residual_scale) &&
                             positive(h.logit_scale) && not_negative(h.score_scale) &&
                             not_negative(h.score_softcap) && not_negative(h.logit_softcap) &&
-                            not_negative(h.temperature) && h.temperature_tokens >= 1;
+                            not_negative(h.temperature) && h.temperature_tokens >= 1 &&
+                            positive(h.routing.scale);
   if (!sound_scales)
     return bad_input(
-        fmt::format("{}: its scales of embedding, residual, scores or logits make no "
-                    "sense",
+        fmt::format("{}: its scales of embedding, residual, scores, experts or logits "
+                    "make no sense",
                     m.name));
+  if (auto error = check_routing(m, h.routing)) return error;
   if (auto error = check_turned(m, h)) return error;
   for (const Xielu& x : h.xielu)
     if (!std::isfinite(x.positive) || !std::isfinite(x.negative) || !std::isfinite(x.beta) ||
@@ -63,8 +76,11 @@ std::optional<Error> check_hyper(const ModelSpec& m, const Hyperparameters& h) {
   return std::nullopt;
 }
 
-// True for the tensors of a file that a model may ignore; all others must be used.
-bool is_ignored(std::string_view name) {
+// True for the tensors of a file that a model may ignore; all others must be used. Layers behind
+// the last draft tokens, which no forward pass of the model needs.
+bool is_ignored(const ModelSpec& m, std::string_view name) {
+  for (int layer = m.layers; layer < m.layers + m.nextn_layers; ++layer)
+    if (name.starts_with(fmt::format("blk.{}.", layer))) return true;
   return name.ends_with(".attn_rot_embd.weight") || name.ends_with(".rotary_emb.inv_freq");
 }
 
@@ -160,7 +176,7 @@ class Binder {
   /// Fails if a tensor was not used, because it could change what the model computes.
   void finish(const ModelSpec& m) {
     for (const auto& [name, tensor] : by_name_)
-      if (!taken_.contains(name) && !is_ignored(name) && !is_of_shared_cache(m, name))
+      if (!taken_.contains(name) && !is_ignored(m, name) && !is_of_shared_cache(m, name))
         refuse(fmt::format("\"{}\" has no place in this architecture", name),
                "a model with such a tensor is not executed");
   }
@@ -245,6 +261,11 @@ Shape shape_of(const ModelSpec& m, const AttentionShape& attention, LayerWeight 
     case kSinks: return {attention.heads};
     case kRouter: return {m.hidden, moe.experts};
     case kRouterBias: return {moe.experts};
+    case kSelectionBias: return {moe.experts};
+    case kSharedRouter: return {m.hidden};
+    case kSharedGate:
+    case kSharedUp: return {m.hidden, moe.shared_ffn};
+    case kSharedDown: return {moe.shared_ffn, m.hidden};
     case kExpertGate:
     case kExpertUp: return {m.hidden, moe.expert_ffn, moe.experts};
     case kExpertDown: return {moe.expert_ffn, m.hidden, moe.experts};

@@ -40,6 +40,12 @@ Ops add_branch(const Architecture& a, LayerWeight norm) {
   return ops;
 }
 
+Ops head_norms(const Architecture& a, const ModelSpec& m) {
+  const OpKind norm = a.layer_norm ? kHeadLayerNorm : m.qk_norm_wide ? kRmsNorm : kHeadRmsNorm;
+  if (!m.qk_norm) return {};
+  return {{norm, kQuery, kQuery, {kQNorm}}, {norm, kKey, kKey, {kKNorm}}};
+}
+
 Ops projections(const Architecture& a, const ModelSpec& m, int layer) {
   const Activation in = input_of(a);
   const bool keys_are_values = m.window && m.window->full_key_is_value && m.sees_all_tokens(layer);
@@ -50,16 +56,16 @@ Ops projections(const Architecture& a, const ModelSpec& m, int layer) {
     append(ops, {{kAddBias, kQuery, kQuery, {kQBias}},
                  {kAddBias, kKey, kKey, {kKBias}},
                  {kAddBias, kValue, kValue, {kVBias}}});
-  const OpKind norm = a.layer_norm ? kHeadLayerNorm : m.qk_norm_wide ? kRmsNorm : kHeadRmsNorm;
-  if (m.qk_norm) append(ops, {{norm, kQuery, kQuery, {kQNorm}}, {norm, kKey, kKey, {kKNorm}}});
-  if (a.layers_differ) append(ops, {{kHeadRmsNorm, kValue, kValue}});
   return ops;
 }
 
 Ops attention(const Architecture& a, const ModelSpec& m, int layer) {
   Ops ops = attention_norm(a, m);
   append(ops, projections(a, m, layer));
+  if (!a.norms_rotated) append(ops, head_norms(a, m));
+  if (a.layers_differ) append(ops, {{kHeadRmsNorm, kValue, kValue}});
   if (rotates(a, m, layer)) append(ops, {{kRope, kQuery, kQuery}, {kRope, kKey, kKey}});
+  if (a.norms_rotated) append(ops, head_norms(a, m));
   if (a.scales_queries) append(ops, {{kScaleByPosition, kQuery, kQuery}});
   LayerOp attend = {kAttention, kQuery, kAttended};
   if (m.attention_sinks) attend.weights = {kSinks};
@@ -81,6 +87,8 @@ LayerOp mixture(const Architecture& a, const ModelSpec& m) {
   if (m.moe->expert_bias)
     op.weights.insert(op.weights.end(),
                       {kRouterBias, kExpertGateBias, kExpertUpBias, kExpertDownBias});
+  else if (m.moe->router_bias)
+    op.weights.push_back(kSelectionBias);
   return op;
 }
 
@@ -96,10 +104,18 @@ LayerOp dense_ffn(const Architecture& a, const ModelSpec& m) {
   return mlp;
 }
 
+Ops shared_expert(const Architecture& a, const ModelSpec& m) {
+  if (m.moe->shared_ffn == 0) return {};
+  LayerOp op = {kSharedExpert, input_of(a), kBranch, {kSharedGate, kSharedUp, kSharedDown}};
+  if (m.moe->shared_gate) op.weights.push_back(kSharedRouter);
+  return {std::move(op)};
+}
+
 Ops feed_forward(const Architecture& a, const ModelSpec& m, bool experts) {
   Ops ops;
   if (a.norms != NormPlan::kShared) ops = norm_before(a, kFfnNorm);
   ops.push_back(experts ? mixture(a, m) : dense_ffn(a, m));
+  if (experts) append(ops, shared_expert(a, m));
   append(ops, add_branch(a, kFfnPostNorm));
   return ops;
 }
@@ -167,13 +183,12 @@ std::string_view unexecuted_trait(const Architecture& architecture, const ModelS
       {!architecture.layers_differ && m.shared_kv_layers > 0, "layers that share a KV cache"},
       {!architecture.layers_differ && m.layer_embedding > 0, "embeddings for each layer"},
       {!architecture.layers_differ && m.layer_scale, "a scale for each layer"},
-      {m.nextn_layers > 0, "layers that draft tokens"},
-      {m.moe && m.moe->shared_ffn > 0, "shared experts"},
       {m.moe && architecture.norms == NormPlan::kShared, "experts beside attention"},
       {m.moe && !m.gated_ffn, "experts without a gate"},
-      // Without biases of experts, a router's only moves the choice.
-      {m.moe && m.moe->router_bias != m.moe->expert_bias, "biased experts"},
+      {m.moe && m.moe->expert_bias && !m.moe->router_bias,
+       "biased experts without a biased router"},
       {m.moe && architecture.activation == FfnActivation::kGelu, "experts with GELU"},
+      {clamps && m.moe && m.moe->shared_ffn > 0, "shared experts with clamped SwiGLU"},
       {clamps && (!m.moe || m.moe->dense_layers > 0 || m.moe->every > 1),
        "a dense FFN with clamped SwiGLU"},
   };

@@ -67,7 +67,9 @@ void add_last_end(BlockPattern& to, LayerWeight norm) {
   to.ops.push_back({{kScale, kHidden, kHidden, {kLayerScale}}, kIfAny});
 }
 
-BlockPattern any_attention_pattern(bool norms_before, bool rotates, bool sinks) {
+enum class Rotation { kNone, kBehindNorms, kBeforeNorms };
+
+BlockPattern any_attention_pattern(bool norms_before, Rotation rotation, bool sinks) {
   BlockPattern out{FusedBlock::kAttention, {}};
   const auto add = [&](LayerOp op, bool optional = false) {
     out.ops.push_back({std::move(op), optional});
@@ -80,12 +82,16 @@ BlockPattern any_attention_pattern(bool norms_before, bool rotates, bool sinks) 
   add({kAddBias, kQuery, kQuery, {kQBias}}, kIfAny);
   add({kAddBias, kKey, kKey, {kKBias}}, kIfAny);
   add({kAddBias, kValue, kValue, {kVBias}}, kIfAny);
-  for (const OpKind norm : {kHeadRmsNorm, kRmsNorm}) {
-    add({norm, kQuery, kQuery, {kQNorm}}, kIfAny);
-    add({norm, kKey, kKey, {kKNorm}}, kIfAny);
-  }
-  if (rotates) add({kRope, kQuery, kQuery});
-  if (rotates) add({kRope, kKey, kKey});
+  const auto add_norms = [&] {
+    for (const OpKind norm : {kHeadRmsNorm, kRmsNorm}) {
+      add({norm, kQuery, kQuery, {kQNorm}}, kIfAny);
+      add({norm, kKey, kKey, {kKNorm}}, kIfAny);
+    }
+  };
+  if (rotation != Rotation::kBeforeNorms) add_norms();
+  if (rotation != Rotation::kNone) add({kRope, kQuery, kQuery});
+  if (rotation != Rotation::kNone) add({kRope, kKey, kKey});
+  if (rotation == Rotation::kBeforeNorms) add_norms();
   add({kScaleByPosition, kQuery, kQuery}, kIfAny);
   add({kAttention, kQuery, kAttended, sinks ? Weights{kSinks} : Weights()});
   add({kLinear, kAttended, kBranch, {kOutput}});
@@ -97,7 +103,8 @@ BlockPattern any_attention_pattern(bool norms_before, bool rotates, bool sinks) 
 // Norms that subtract the mean, with or without a bias; an FFN beside attention has none of its
 // own.
 BlockPattern layer_norm_attention_pattern(bool biased, bool rotates) {
-  BlockPattern out = any_attention_pattern(true, rotates, false);
+  BlockPattern out =
+      any_attention_pattern(true, rotates ? Rotation::kBehindNorms : Rotation::kNone, false);
   out.ops.front().op = {kLayerNorm, kHidden, kNormed, {kAttentionNorm}};
   if (biased) out.ops.front().op.weights.push_back(kAttentionNormBias);
   for (BlockPattern::Op& op : out.ops)
@@ -108,7 +115,7 @@ BlockPattern layer_norm_attention_pattern(bool biased, bool rotates) {
 // Values whose heads are normed: of a matrix, of the keys', or of another layer's cache, with keys.
 enum class NormedValues { kOwn, kOfKeys, kOfOtherLayer };
 BlockPattern normed_values_pattern(NormedValues values) {
-  BlockPattern out = any_attention_pattern(true, true, false);
+  BlockPattern out = any_attention_pattern(true, Rotation::kBehindNorms, false);
   const auto of_keys = [](const BlockPattern::Op& op) {
     return op.op.out == kKey || op.op.out == kValue;
   };
@@ -152,13 +159,22 @@ BlockPattern layer_input_pattern() {
   return out;
 }
 
-BlockPattern any_experts_pattern(bool norms_before, OpKind kind, bool biased) {
+// What a mixture may have beside its router and stacks.
+enum class ExpertBiases { kNone, kAll, kOfSelection };
+
+BlockPattern any_experts_pattern(bool norms_before, OpKind kind, ExpertBiases biases) {
   BlockPattern out{FusedBlock::kExperts, {}};
   add_norm_before(out, norms_before, kFfnNorm);
   Weights weights = {kRouter, kExpertGate, kExpertUp, kExpertDown};
-  if (biased)
+  if (biases == ExpertBiases::kAll)
     weights.insert(weights.end(), {kRouterBias, kExpertGateBias, kExpertUpBias, kExpertDownBias});
-  out.ops.push_back({{kind, input_of(norms_before), kBranch, std::move(weights)}});
+  if (biases == ExpertBiases::kOfSelection) weights.push_back(kSelectionBias);
+  const Activation in = input_of(norms_before);
+  out.ops.push_back({{kind, in, kBranch, std::move(weights)}});
+  Weights shared = {kSharedGate, kSharedUp, kSharedDown};
+  out.ops.push_back({{kSharedExpert, in, kBranch, shared}, kIfAny});
+  shared.push_back(kSharedRouter);
+  out.ops.push_back({{kSharedExpert, in, kBranch, std::move(shared)}, kIfAny});
   add_last_end(out, kFfnPostNorm);
   return out;
 }
@@ -166,13 +182,15 @@ BlockPattern any_experts_pattern(bool norms_before, OpKind kind, bool biased) {
 std::vector<BlockPattern> make_decoder_blocks() {
   std::vector<BlockPattern> all;
   for (const bool before : {true, false}) {
-    for (const bool rotates : {true, false})
+    for (const Rotation rotation :
+         {Rotation::kBehindNorms, Rotation::kNone, Rotation::kBeforeNorms})
       for (const bool sinks : {false, true})
-        all.push_back(any_attention_pattern(before, rotates, sinks));
+        all.push_back(any_attention_pattern(before, rotation, sinks));
     for (const OpKind gated : {kGatedFfn, kGeluFfn}) all.push_back(any_ffn_pattern(before, gated));
     for (const OpKind kind : {kExperts, kClampedExperts})
-      for (const bool biased : {false, true})
-        all.push_back(any_experts_pattern(before, kind, biased));
+      for (const ExpertBiases biases :
+           {ExpertBiases::kNone, ExpertBiases::kAll, ExpertBiases::kOfSelection})
+        all.push_back(any_experts_pattern(before, kind, biases));
   }
   for (const bool biased : {false, true})
     for (const bool rotates : {true, false})

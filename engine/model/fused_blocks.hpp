@@ -16,7 +16,7 @@ namespace rigcast::engine {
 enum class FusedBlock {
   kAttention,   // norm, projections, attention over the cache, output, residual
   kFfn,         // norm, gated FFN, residual
-  kExperts,     // norm, router and experts, residual
+  kExperts,     // norm, router, experts and the shared one, residual
   kLayerInput,  // the token's input of this layer, norm, residual
 };
 

@@ -32,6 +32,18 @@ inline Xielu xielu_of(double alpha_p, double alpha_n, double beta, double eps) {
   return {float(softplus(alpha_p)), float(beta + softplus(alpha_n)), float(beta), float(eps)};
 }
 
+/// How a router's logits become the choice of experts and their weights.
+struct ExpertRouting {
+  bool sigmoid = false;    // probabilities are sigmoids of the logits; else their softmax
+  bool normalised = true;  // weights are the probabilities of the chosen, divided by their sum
+  float scale = 1;         // weights are multiplied by this
+  // Groups of neighbouring experts. Experts are chosen among those of groups_used groups: those
+  // whose two best have the largest sums.
+  int groups = 1, groups_used = 1;
+
+  bool has_groups() const { return groups_used < groups; }
+};
+
 /// Values that affect results, but no sizes.
 struct Hyperparameters {
   float norm_eps = 1e-5f;
@@ -59,7 +71,7 @@ struct Hyperparameters {
 
   std::vector<Xielu> xielu{};  // by layer; empty: the FFN has another activation
 
-  bool normalised_experts = true;  // weights of the chosen experts are normalized to sum to 1
+  ExpertRouting routing{};
 };
 
 }  // namespace rigcast::engine

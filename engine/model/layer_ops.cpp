@@ -40,6 +40,7 @@ std::string_view name_of(OpKind kind) {
     case OpKind::kLayerInput: return "layer_input";
     case OpKind::kExperts: return "experts";
     case OpKind::kClampedExperts: return "clamped_experts";
+    case OpKind::kSharedExpert: return "shared_expert";
     case OpKind::kAddResidual: return "add_residual";
     case OpKind::kScale: return "scale";
   }

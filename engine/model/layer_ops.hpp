@@ -44,11 +44,15 @@ enum class OpKind {
   // out = w1 (gelu(w0 in) * the token's input of this layer)
   kLayerInput,
   // out = the gated FFNs that the router w0 chooses; w1, w2, w3: their stacks; w4: the router's
-  // bias; w5, w6, w7: those of the stacks
+  // bias; w5, w6, w7: those of the stacks; kSelectionBias, if any: added to probabilities, for the
+  // choice alone
   kExperts,
   kClampedExperts,  // the same with clamped SwiGLU: (clamp(up) + 1) * g * sigmoid(1.702 g)
-  kAddResidual,     // out = out + residual_scale * in
-  kScale,           // out = in * w0, one number
+  // out = out + gated FFN of `in` (gate, up, down), which w3, if any, multiplies by sigmoid(w3 .
+  // in)
+  kSharedExpert,
+  kAddResidual,  // out = out + residual_scale * in
+  kScale,        // out = in * w0, one number
 };
 
 struct LayerOp {

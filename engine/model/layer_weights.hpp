@@ -36,6 +36,11 @@ enum class LayerWeight {
   kInputNorm,
   kLayerScale,
   kRouter,
+  kSelectionBias,
+  kSharedRouter,
+  kSharedGate,
+  kSharedUp,
+  kSharedDown,
   kRouterBias,
   kExpertGate,
   kExpertUp,
@@ -81,6 +86,11 @@ void for_each_weight(const Visit& visit, Layers&... layers) {
   visit(kInputNorm, layers.input_norm...);
   visit(kLayerScale, layers.layer_scale...);
   visit(kRouter, layers.router...);
+  visit(kSelectionBias, layers.selection_bias...);
+  visit(kSharedRouter, layers.shared_router...);
+  visit(kSharedGate, layers.shared_gate...);
+  visit(kSharedUp, layers.shared_up...);
+  visit(kSharedDown, layers.shared_down...);
   visit(kRouterBias, layers.router_bias...);
   visit(kExpertGate, layers.expert_gate...);
   visit(kExpertUp, layers.expert_up...);
@@ -101,7 +111,7 @@ concept WeightStack = requires(const Weight& w) {
   w.first.columns;
 };
 
-/// Visits only the matrices: attention, dense FFN, router.
+/// Visits only the matrices: attention, dense FFN, router, shared experts.
 template <class Visit, class... Layers>
 void for_each_matrix(const Visit& visit, Layers&... layers) {
   for_each_weight(

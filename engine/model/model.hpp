@@ -36,10 +36,11 @@ AttentionShape attention_shape(const ModelSpec& spec, int layer);
 /// How a layer's attention computes, beyond its shape: what may vary from layer to layer. Reference
 /// and backends read these alike, and never an architecture's name.
 struct AttentionRule {
-  int rope = 0;           // which of rope_tables() rotates queries and keys; -1: none does
-  float score_scale = 0;  // scores are multiplied by this; 0: 1 / sqrt(head_dim)
-  float softcap = 0;      // scores become softcap * tanh(score / softcap); 0: they stay
-  int kv_layer = -1;      // the layer to whose keys and values it attends; -1: itself
+  int rope = 0;                // which of rope_tables() rotates queries and keys; -1: none does
+  float score_scale = 0;       // scores are multiplied by this; 0: 1 / sqrt(head_dim)
+  float softcap = 0;           // scores become softcap * tanh(score / softcap); 0: they stay
+  bool norms_rotated = false;  // norms of heads are behind RoPE
+  int kv_layer = -1;           // the layer to whose keys and values it attends; -1: itself
 };
 /// The layer whose keys and values this one attends to: itself, or, of layers that keep none, the
 /// last one before them that sees as much.
@@ -63,8 +64,11 @@ struct Layer {
   // Of the token's input of this layer, which joins behind the FFN; empty: none.
   Matrix input_gate, input_projection;
   std::vector<float> input_norm;
-  std::vector<float> layer_scale;  // one number, by which the layer's result is multiplied
-  Matrix router;                   // router of a MoE layer: a row per expert
+  std::vector<float> layer_scale;     // one number, by which the layer's result is multiplied
+  Matrix router;                      // router of a MoE layer: a row per expert
+  std::vector<float> selection_bias;  // added to experts' probabilities for the choice; empty: none
+  Matrix shared_gate, shared_up, shared_down;  // of the expert that all tokens pass
+  std::vector<float> shared_router;            // sigmoid of its product weights that expert
   MatrixStack expert_gate, expert_up, expert_down;
   std::vector<float> router_bias;  // empty: none; likewise below
   std::vector<float> expert_gate_bias, expert_up_bias, expert_down_bias;  // [expert][row]
@@ -78,6 +82,7 @@ struct Layer {
            std::int64_t(k_norm.size()) > attention.head_dim;
   }
   bool has_clamped_experts() const { return uses(ops, OpKind::kClampedExperts); }
+  bool has_shared_expert() const { return uses(ops, OpKind::kSharedExpert); }
   bool has_gelu() const { return uses(ops, OpKind::kGeluFfn); }
   /// True if the FFN reads what attention reads, side by side.
   bool has_parallel_ffn() const;

@@ -53,9 +53,6 @@ std::optional<Error> refuse_weights(const Model& model) {
     return refused(fmt::format("{} with a bias of logits", model.spec.name),
                    "logits have none there");
   for (const Layer& l : model.layers) {
-    if (uses(l.ops, LayerWeight::kSinks))
-      return refused(fmt::format("{} with attention sinks", model.spec.name),
-                     "softmaxes have none there");
     if (uses(l.ops, OpKind::kLayerNorm))
       return refused(fmt::format("{} with norms that subtract a mean", model.spec.name),
                      "norms are of squares alone there");
@@ -68,9 +65,20 @@ std::optional<Error> refuse_weights(const Model& model) {
     if (uses(l.ops, OpKind::kLayerInput) || uses(l.ops, OpKind::kScale))
       return refused(fmt::format("{} with inputs or scales of layers", model.spec.name),
                      "layers have none there");
-    if (uses(l.ops, LayerWeight::kExpertUpBias) || l.has_clamped_experts())
-      return refused(fmt::format("{} with experts that are biased or clamped", model.spec.name),
-                     "experts are a plain gated FFN there");
+    if (l.has_shared_expert())
+      return refused(fmt::format("{} with shared experts", model.spec.name),
+                     "a mixture is its routed experts there");
+    if (l.rule.norms_rotated)
+      return refused(fmt::format("{} with norms of rotated heads", model.spec.name),
+                     "norms of heads are before RoPE there");
+    const ExpertRouting& routing = model.hyper.routing;
+    if (uses(l.ops, LayerWeight::kSelectionBias) ||
+        (uses(l.ops, LayerWeight::kRouter) &&
+         (routing.sigmoid || routing.has_groups() || routing.scale != 1)))
+      return refused(
+          fmt::format("{} with a router of sigmoids, groups, a scale or a bias of the choice",
+                      model.spec.name),
+          "routers are a softmax there");
   }
   return std::nullopt;
 }

@@ -44,10 +44,10 @@ class Keys {
 // Gating functions of routers.
 enum Gating : std::uint32_t { kSoftmax = 1, kSigmoid = 2 };
 
-void gating(Keys& keys, Gating function, bool normalised) {
+void gating(Keys& keys, Gating function, bool normalised, float scale = 1) {
   keys.set("expert_gating_func", std::uint32_t(function));
   keys.set("expert_weights_norm", normalised);
-  keys.set("expert_weights_scale", 1.0f);
+  keys.set("expert_weights_scale", scale);
 }
 
 void sigmoid(Keys& keys) { gating(keys, kSigmoid, true); }
@@ -131,13 +131,14 @@ struct FileArchitecture {
 
 constexpr FileArchitecture kArchitectures[] = {
     {"apertus", activation},
-    {"bailingmoe2", sigmoid},
+    {"bailingmoe2"},
     {"cohere2"},
     {"command-r"},
     {"deepseek2", latent},
-    {"dots1", sigmoid},
+    {"dots1"},
     {"ernie4_5"},
-    {"ernie4_5-moe", softmax},
+    {"ernie4_5-moe"},
+    {"exaone-moe"},
     {"exaone4"},
     {"falcon"},
     {"falcon-h1", state_space},
@@ -147,16 +148,17 @@ constexpr FileArchitecture kArchitectures[] = {
     {"gemma3n", per_layer},
     {"gemma4", full_layers},
     {"glm4"},
-    {"glm4moe", sigmoid},
+    {"glm4moe"},
     {"gpt-oss"},
     {"granite"},
     {"granitehybrid", granite_hybrid},
     {"hunyuan-moe"},
+    {"hy_v3"},
     {"lfm2", convolution},
     {"lfm2moe", convolution},
     {"llama"},
     {"llama4", sigmoid},
-    {"minimax-m2", sigmoid},
+    {"minimax-m2"},
     {"mistral3"},
     {"nemotron_h", state_space},
     {"olmo2"},
@@ -247,15 +249,26 @@ void set_scalars(Keys& keys) {
   keys.set("rope.scaling.attn_factor", h.rope_magnitude);
 }
 
+// How experts are weighted, where files of the architecture say it.
+void set_routing(Keys& keys, const Architecture& architecture) {
+  const ExpertRouting r = default_hyperparameters(keys.model).routing;
+  const Gating function = r.sigmoid ? kSigmoid : kSoftmax;
+  if (architecture.reads_routing) return gating(keys, function, r.normalised, r.scale);
+  if (r.sigmoid) keys.set("expert_gating_func", std::uint32_t(function));
+}
+
 void set_experts(Keys& keys) {
   const ModelSpec& m = keys.model;
   if (!m.moe) return;
   keys.count("expert_count", m.moe->experts);
   keys.count("expert_used_count", m.moe->experts_used);
   keys.count("expert_feed_forward_length", m.moe->expert_ffn);
-  if (find_architecture(m.architecture)) return;
-  keys.count("leading_dense_block_count", m.moe->dense_layers);
-  keys.count("interleave_moe_layer_step", m.moe->every);
+  const Architecture* const executed = find_architecture(m.architecture);
+  if (executed) set_routing(keys, *executed);
+  if (!executed || m.moe->dense_layers > 0 || m.moe->shared_ffn > 0) {
+    keys.count("leading_dense_block_count", m.moe->dense_layers);
+    keys.count("interleave_moe_layer_step", m.moe->every);
+  }
   if (m.moe->shared_ffn == 0) return;
   // Shared experts are as wide as routed ones where they can be; else one has another width.
   const bool alike = m.moe->shared_ffn % m.moe->expert_ffn == 0;

@@ -41,6 +41,9 @@ struct TinyTraits {
   bool qk_norm = false;
   int experts = 0;  // 0: dense
   int experts_used = 2;
+  std::int64_t shared_ffn = 0;     // of a mixture's shared experts
+  int dense_layers = 0;            // before those with experts, twice as wide as one expert
+  int nextn_layers = 0;            // that draft tokens, behind the others
   std::int64_t window = 0;         // tokens; 0: all layers see all tokens
   int window_full_every = 0;       // every n-th layer sees all tokens all the same
   std::int64_t full_head_dim = 0;  // in those layers; 0: head_dim
@@ -92,20 +95,32 @@ inline bool is_one_of(std::string_view name, std::initializer_list<std::string_v
 /// What all models of an architecture have.
 inline void give_own_traits(ModelSpec& m) {
   const std::string_view a = m.architecture;
-  m.qkv_bias |= is_one_of(a, {"qwen2", "qwen2vl", "seed_oss", "glm4", "gpt-oss", "phi2"});
+  m.qkv_bias |= is_one_of(
+      a, {"qwen2", "qwen2moe", "qwen2vl", "seed_oss", "glm4", "glm4moe", "gpt-oss", "phi2"});
   m.output_bias |= is_one_of(a, {"gpt-oss", "phi2"});
   m.ffn_bias = a == "phi2";
   m.norm_bias = is_one_of(a, {"phi2", "falcon"});
   m.gated_ffn = !is_one_of(a, {"phi2", "falcon", "apertus"});
   m.layer_scale = a == "gemma4";
   m.attention_sinks = a == "gpt-oss";
-  m.qk_norm_wide = is_one_of(a, {"olmo2", "olmoe"}) || (a == "command-r" && m.qk_norm);
+  m.qk_norm_wide =
+      is_one_of(a, {"olmo2", "olmoe", "minimax-m2"}) || (a == "command-r" && m.qk_norm);
   m.qk_norm |= m.qk_norm_wide || a.starts_with("qwen3") ||
-               is_one_of(a, {"exaone4", "gemma3", "gemma4", "apertus"});
-  m.fused_qkv = is_one_of(a, {"phi2", "phi3", "falcon"});
+               is_one_of(a, {"exaone4", "exaone-moe", "gemma3", "gemma4", "hunyuan-moe", "hy_v3",
+                             "bailingmoe2", "dots1", "apertus"});
+  m.fused_qkv = is_one_of(a, {"phi2", "phi3", "falcon", "bailingmoe2"});
   m.fused_gate_up = is_one_of(a, {"phi3", "glm4"});
   if (is_one_of(a, {"gemma2", "gemma3", "gemma4", "glm4"})) m.norms_per_layer = 4;
   if (is_one_of(a, {"command-r", "cohere2", "phi2", "falcon"})) m.norms_per_layer = 1;
+}
+
+/// What all mixtures of an architecture have.
+inline void give_own_traits(std::string_view a, MixtureOfExperts& moe) {
+  moe.expert_bias = a == "gpt-oss";
+  moe.router_bias =
+      moe.expert_bias || is_one_of(a, {"glm4moe", "minimax-m2", "ernie4_5-moe", "bailingmoe2",
+                                       "dots1", "exaone-moe", "hy_v3"});
+  moe.shared_gate = moe.shared_ffn > 0 && a == "qwen2moe";
 }
 
 }  // namespace tiny_detail
@@ -120,7 +135,8 @@ inline ModelSpec tiny_spec(const TinyTraits& t) {
   m.heads = t.heads;
   m.kv_heads = t.kv_heads;
   m.head_dim = t.head_dim;
-  m.ffn = t.experts > 0 ? 0 : t.ffn;
+  m.ffn = t.experts == 0 ? t.ffn : t.dense_layers > 0 ? 2 * t.ffn : 0;
+  m.nextn_layers = t.nextn_layers;
   m.vocabulary = t.vocabulary;
   m.context = t.context;
   m.tied_embeddings = t.tied;
@@ -143,7 +159,9 @@ inline ModelSpec tiny_spec(const TinyTraits& t) {
   m.moe->experts = t.experts;
   m.moe->experts_used = t.experts_used;
   m.moe->expert_ffn = t.ffn;
-  m.moe->router_bias = m.moe->expert_bias = t.architecture == "gpt-oss";
+  m.moe->shared_ffn = t.shared_ffn;
+  m.moe->dense_layers = t.dense_layers;
+  tiny_detail::give_own_traits(t.architecture, *m.moe);
   return m;
 }
 

@@ -1,4 +1,4 @@
-// ERNIE 4.5, dense.
+// ERNIE 4.5, dense and with experts: these are chosen by their softmax and a bias.
 
 #include "engine/architectures/families/families.hpp"
 
@@ -8,11 +8,15 @@ namespace {
 
 float rope_base(const ModelSpec&) { return 5e5f; }
 
-constexpr Architecture kArchitectures[] = {{.name = "ernie4_5",
-                                            .rope_pairs = RopePairs::kInterleaved,
-                                            .norm_eps = 1e-5f,
-                                            .rope_base = rope_base,
-                                            .keys = &kDecoderKeys}};
+constexpr Architecture ernie(std::string_view name) {
+  return {.name = name,
+          .rope_pairs = RopePairs::kInterleaved,
+          .norm_eps = 1e-5f,
+          .rope_base = rope_base,
+          .keys = &kDecoderKeys};
+}
+
+constexpr Architecture kArchitectures[] = {ernie("ernie4_5"), ernie("ernie4_5-moe")};
 
 }  // namespace
 

@@ -10,7 +10,7 @@ float rope_base(const ModelSpec&) { return 5e5f; }
 float rope_base_of_olmoe(const ModelSpec&) { return 1e4f; }
 
 // Weights of the chosen experts are their probabilities among all.
-void set_olmoe(const ModelSpec&, Hyperparameters& h) { h.normalised_experts = false; }
+void set_olmoe(const ModelSpec&, Hyperparameters& h) { h.routing.normalised = false; }
 
 constexpr Architecture kArchitectures[] = {{.name = "olmo2",
                                             .rope_pairs = RopePairs::kNeox,

@@ -25,6 +25,15 @@ constexpr Architecture qwen(std::string_view name) {
           .keys = &kDecoderKeys};
 }
 
+// Qwen2 57B A14B: weights are the probabilities among all experts.
+void set_qwen2moe(const ModelSpec&, Hyperparameters& h) { h.routing.normalised = false; }
+
+constexpr Architecture qwen2moe() {
+  Architecture a = qwen("qwen2moe");
+  a.set_usual = set_qwen2moe;
+  return a;
+}
+
 constexpr Architecture with_vision(std::string_view name, float (*base)(const ModelSpec&)) {
   Architecture a = qwen(name);
   a.rope_base = base;
@@ -33,6 +42,7 @@ constexpr Architecture with_vision(std::string_view name, float (*base)(const Mo
 }
 
 constexpr Architecture kArchitectures[] = {qwen("qwen2"),
+                                           qwen2moe(),
                                            qwen("qwen3"),
                                            qwen("qwen3moe"),
                                            with_vision("qwen2vl", rope_base),

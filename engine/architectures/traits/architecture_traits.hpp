@@ -51,6 +51,10 @@ struct Architecture {
   LocalRope local_rope = LocalRope::kSame;
   /// Queries are scaled by position; Hyperparameters::temperature may be 0, though.
   bool scales_queries = false;
+  /// Norms of heads are behind RoPE.
+  bool norms_rotated = false;
+  /// Files say how experts are weighted: one without `expert_weights_norm` does not normalize.
+  bool reads_routing = false;
   /// Heads of values are normed. Heads of layers with a window may have another width, later layers
   /// may attend to the cache of earlier ones, tokens have an input of each layer, and layers a
   /// scale.

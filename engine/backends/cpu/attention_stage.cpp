@@ -85,8 +85,9 @@ void AttentionStage::norm_and_rotate(int layer, std::int64_t row, std::span<floa
                  .subspan(std::size_t(row) * rope->pairs() * 2, rope->pairs() * 2);
   for (std::size_t h = 0; h < heads.size(); h += dim) {
     const std::span<float> head = heads.subspan(h, dim);
-    if (each) cpu::rms_norm(head, norm, eps, head.data());
+    if (each && !w.rule.norms_rotated) cpu::rms_norm(head, norm, eps, head.data());
     if (rope) rope->rotate(angles, head.data());
+    if (each && w.rule.norms_rotated) cpu::rms_norm(head, norm, eps, head.data());
   }
 }
 

@@ -14,19 +14,25 @@ void add_bias(std::span<float> to, const std::vector<float>& bias, int expert, f
   if (!bias.empty()) cpu::add_scaled(to, bias.data() + std::size_t(expert) * to.size(), weight);
 }
 
+float dot(const std::vector<float>& a, std::span<const float> b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < b.size(); ++i) sum += double(a[i]) * double(b[i]);
+  return float(sum);
+}
+
 }  // namespace
 
 // Chooses the experts of tokens [begin, end).
 void ExpertsStage::choose(const Layer& w, std::int64_t begin, std::int64_t end,
-                          std::vector<int>& order) {
+                          ref::ChoiceScratch& scratch) {
   const auto experts = std::size_t(w.router.rows),
              used = std::size_t(step_.model->spec.moe->experts_used);
   for (std::size_t t = std::size_t(begin); t < std::size_t(end); ++t) {
     const auto scores = std::span(scores_).subspan(t * experts, experts);
     add_bias(scores, w.router_bias, 0);
-    ref::choose_experts(scores, step_.model->hyper.normalised_experts,
+    ref::choose_experts(scores, w.selection_bias, step_.model->hyper.routing,
                         std::span(chosen_).subspan(t * used, used),
-                        std::span(weights_).subspan(t * used, used), order);
+                        std::span(weights_).subspan(t * used, used), scratch);
   }
 }
 
@@ -63,25 +69,32 @@ void ExpertsStage::route(Worker& worker, const Layer& w) {
     scores_.resize(std::size_t(step_.tokens * w.router.rows));
     if (token_inputs_.size() < std::size_t(step_.tokens))
       token_inputs_.resize(std::size_t(step_.tokens));
+    size_shared(w);
   };
-  step_.prepare(worker, step_.input, hidden, {&w.router}, before,
-                [&](std::int64_t row, std::span<float> out) {
-                  step_.normed_row(row, w.ffn_norm, out);
-                  set_token(w, row, out);
-                });
+  const auto make = [&](std::int64_t row, std::span<float> out) {
+    step_.normed_row(row, w.ffn_norm, out);
+    set_token(w, row, out);
+    if (!w.shared_router.empty())
+      shared_weights_[std::size_t(row)] = ref::sigmoid(dot(w.shared_router, out));
+  };
+  if (w.has_shared_expert())
+    step_.prepare(worker, step_.input, hidden, {&w.router, &w.shared_gate, &w.shared_up}, before,
+                  make);
+  else
+    step_.prepare(worker, step_.input, hidden, {&w.router}, before, make);
   const Product router{&w.router, step_.input, scores_.data(), w.router.rows};
   multiply(worker, {&router, 1}, step_.products(worker));
-  std::vector<int>& order = orders_[std::size_t(worker.index())];
+  ref::ChoiceScratch& scratch = choices_[std::size_t(worker.index())];
   if (step_.tokens > 1) {
     worker.barrier();
     // To choose a token's experts takes some microseconds: few tokens are spread over all threads.
     const std::int64_t at_once = std::clamp<std::int64_t>(step_.tokens / worker.count(), 1, 8);
     worker.parallel_for_nowait(step_.tokens, at_once, [&](std::int64_t begin, std::int64_t end) {
-      choose(w, begin, end, order);
+      choose(w, begin, end, scratch);
     });
   }
   worker.run_once([&] {
-    if (step_.tokens == 1) choose(w, 0, 1, order);
+    if (step_.tokens == 1) choose(w, 0, 1, scratch);
     size_jobs(w);
     step_.bytes.weights += double(ffn_weight_bytes(w));
     // Rows have been normed by now, so the experts' output may overwrite the block that was added.
@@ -95,12 +108,37 @@ void ExpertsStage::set_token(const Layer& w, std::int64_t row, std::span<const f
   input.set_row(0, normed);
 }
 
+// Resizes what the shared expert of the step's tokens needs.
+void ExpertsStage::size_shared(const Layer& w) {
+  if (!w.has_shared_expert()) return;
+  const auto tokens = std::size_t(step_.tokens);
+  shared_weights_.assign(tokens, 1.0f);
+  cpu::resize_at_least(shared_gate_, tokens * std::size_t(w.shared_gate.rows));
+  cpu::resize_at_least(shared_up_, tokens * std::size_t(w.shared_up.rows));
+  cpu::resize_at_least(shared_out_, tokens * std::size_t(step_.width()));
+  shared_hidden_.resize(w.shared_down.columns, step_.tokens, {&w.shared_down}, step_.form());
+}
+
+// The input of the shared expert's down matrix.
+void ExpertsStage::activate_shared(Worker& worker, const Layer& w) {
+  const std::int64_t width = w.shared_gate.rows;
+  worker.parallel_for(
+      step_.tokens, shared_hidden_.rows_together(), [&](std::int64_t begin, std::int64_t end) {
+        step_.make_rows(worker, shared_hidden_, begin, end,
+                        [&](std::int64_t row, std::span<float> out) {
+                          std::copy_n(shared_gate_.data() + row * width, width, out.data());
+                          cpu::silu_multiply(out, shared_up_.data() + row * width);
+                        });
+      });
+}
+
 void ExpertsStage::compute(Worker& worker, int layer, const NextMatrices& next) {
   const Layer& w = step_.layer(layer);
   const ActivitySpan span = step_.span(worker, ActivityKind::kExperts, layer);
+  const Which which = w.has_shared_expert() ? Which::kAll : Which::kChosen;
   route(worker, w);
-  compute_jobs(worker, w, next);
-  sum_experts(worker, w);
+  compute_jobs(worker, w, which, next);
+  sum_experts(worker, w, which);
 }
 
 void ExpertsStage::run_chosen(Worker& worker, int layer, const float* normed,
@@ -114,8 +152,8 @@ void ExpertsStage::run_chosen(Worker& worker, int layer, const float* normed,
     set_token(w, 0, {normed, std::size_t(step_.width())});
     size_jobs(w);
   });
-  compute_jobs(worker, w, {});
-  sum_experts(worker, w);
+  compute_jobs(worker, w, Which::kChosen, {});
+  sum_experts(worker, w, Which::kChosen);
 }
 
 // Spreads the rows of jobs over the team, without gaps: whole groups where jobs have several
@@ -135,8 +173,10 @@ InputRows ExpertsStage::ffn_hidden_of(const ExpertJobs::Job& job) const {
   return single_expert_hidden_[std::size_t(job.first - jobs_.batch_rows())];
 }
 
-// Computes all jobs: every chosen expert, for all of its tokens.
-void ExpertsStage::compute_jobs(Worker& worker, const Layer& w, const NextMatrices& next) {
+// Computes all jobs: every chosen expert, for all of its tokens; and the shared one, for all
+// tokens.
+void ExpertsStage::compute_jobs(Worker& worker, const Layer& w, Which which,
+                                const NextMatrices& next) {
   const std::int64_t hidden = step_.width(), width = w.expert_gate.first.rows;
   if (jobs_.batch_rows() > 0)
     for_each_job_row(worker, jobs_.batch_rows(), [&](std::int64_t row) {
@@ -162,6 +202,12 @@ void ExpertsStage::compute_jobs(Worker& worker, const Layer& w, const NextMatric
                       expert_out_.data() + job.first * hidden, hidden});
     downs.push_back(narrow.back().w);
   }
+  if (which == Which::kAll) {
+    const std::int64_t inner = w.shared_gate.rows;
+    wide.push_back({&w.shared_gate, step_.input, shared_gate_.data(), inner});
+    wide.push_back({&w.shared_up, step_.input, shared_up_.data(), inner});
+    narrow.push_back({&w.shared_down, shared_hidden_, shared_out_.data(), hidden});
+  }
   multiply(worker, wide, step_.products(worker), step_.if_apart(downs));
   worker.barrier();
   const auto activate = w.has_clamped_experts() ? cpu::clamped_swiglu : cpu::silu_multiply;
@@ -175,11 +221,12 @@ void ExpertsStage::compute_jobs(Worker& worker, const Layer& w, const NextMatric
     single < 0 ? expert_hidden_.set_row(row, gate)
                : single_expert_hidden_[std::size_t(single)].set_row(0, gate);
   });
+  if (which == Which::kAll) activate_shared(worker, w);
   multiply(worker, narrow, step_.products(worker), next);
 }
 
 // Adds up the outputs of a token's experts, each times its router weight.
-void ExpertsStage::sum_expert_rows(const Layer& w, std::int64_t row) {
+void ExpertsStage::sum_expert_rows(const Layer& w, Which which, std::int64_t row) {
   const std::int64_t hidden = step_.width(), used = step_.model->spec.moe->experts_used;
   const std::span<float> out(step_.block.data() + row * hidden, std::size_t(hidden));
   std::fill(out.begin(), out.end(), 0.0f);
@@ -188,13 +235,15 @@ void ExpertsStage::sum_expert_rows(const Layer& w, std::int64_t row) {
     cpu::add_scaled(out, expert_out_.data() + jobs_.row(choice) * hidden, weight);
     add_bias(out, w.expert_down_bias, chosen_[std::size_t(choice)], weight);
   }
+  if (which == Which::kAll)
+    cpu::add_scaled(out, shared_out_.data() + row * hidden, shared_weights_[std::size_t(row)]);
 }
 
-void ExpertsStage::sum_experts(Worker& worker, const Layer& w) {
-  if (step_.tokens == 1) return worker.run_once([&] { sum_expert_rows(w, 0); });
+void ExpertsStage::sum_experts(Worker& worker, const Layer& w, Which which) {
+  if (step_.tokens == 1) return worker.run_once([&] { sum_expert_rows(w, which, 0); });
   worker.barrier();
   worker.parallel_for(step_.tokens, 1,
-                      [&](std::int64_t row, std::int64_t) { sum_expert_rows(w, row); });
+                      [&](std::int64_t row, std::int64_t) { sum_expert_rows(w, which, row); });
 }
 
 }  // namespace rigcast::engine

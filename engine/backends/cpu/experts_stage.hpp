@@ -8,12 +8,13 @@
 
 #include "engine/backends/cpu/cpu_step.hpp"
 #include "engine/backends/cpu/expert_jobs.hpp"
+#include "engine/kernels/ref/ops.hpp"
 
 namespace rigcast::engine {
 
 class ExpertsStage {
  public:
-  explicit ExpertsStage(CpuStep& step) : step_(step), orders_(step.threads.size()) {}
+  explicit ExpertsStage(CpuStep& step) : step_(step), choices_(step.threads.size()) {}
 
   // Every member of the team calls these.
   /// block = the mixture's output for all tokens of the step, pending. Ends without a barrier.
@@ -25,20 +26,25 @@ class ExpertsStage {
   std::span<const float> mixture() const { return step_.block; }
 
  private:
-  void compute_jobs(Worker& worker, const Layer& layer, const NextMatrices& next);
+  /// Which experts: those of the router, and the shared one, whose input is the step's.
+  enum class Which { kChosen, kAll };
+  void compute_jobs(Worker& worker, const Layer& layer, Which which, const NextMatrices& next);
   void route(Worker& worker, const Layer& layer);
-  void choose(const Layer& layer, std::int64_t begin, std::int64_t end, std::vector<int>& order);
+  void choose(const Layer& layer, std::int64_t begin, std::int64_t end,
+              ref::ChoiceScratch& scratch);
   void set_token(const Layer& layer, std::int64_t row, std::span<const float> normed);
+  void size_shared(const Layer& layer);
+  void activate_shared(Worker& worker, const Layer& layer);
   void size_jobs(const Layer& layer);
   /// Calls use(row) for those of the first `rows` rows that are not gaps, spread over the team.
   template <class Use>
   void for_each_job_row(Worker& worker, std::int64_t rows, const Use& use);
   InputRows ffn_hidden_of(const ExpertJobs::Job& job) const;
-  void sum_experts(Worker& worker, const Layer& layer);
-  void sum_expert_rows(const Layer& layer, std::int64_t row);
+  void sum_experts(Worker& worker, const Layer& layer, Which which);
+  void sum_expert_rows(const Layer& layer, Which which, std::int64_t row);
 
   CpuStep& step_;
-  std::vector<std::vector<int>> orders_;  // by thread: scratch memory of choose()
+  std::vector<ref::ChoiceScratch> choices_;  // by thread
   // Buffers of a layer's experts. They are kept from layer to layer: memory that is allocated anew
   // is zeroed by the system.
   std::vector<float> scores_;   // [token][experts]: the router's logits
@@ -48,6 +54,10 @@ class ExpertsStage {
   std::vector<Input> token_inputs_, single_expert_hidden_;
   Input expert_in_, expert_hidden_;
   cpu::AlignedVector<float> expert_out_;  // [row of jobs][hidden]
+  // Of the shared expert, by token: its vectors, and what weights its output.
+  Input shared_hidden_;
+  cpu::AlignedVector<float> shared_gate_, shared_up_, shared_out_;
+  std::vector<float> shared_weights_;
 };
 
 }  // namespace rigcast::engine

@@ -33,7 +33,7 @@ class HyperReader {
     read_rope_scaling();
     read_sections();
     read_scalars();
-    read_expert_weights();
+    read_routing();
     read_activation();
     if (meta_.error()) return *meta_.error();
     return hyper_;
@@ -49,7 +49,7 @@ class HyperReader {
     return double(meta_.integer_or(key("rope.scaling.original_context_length"), spec_.context, 1,
                                    kMaxTokens));
   }
-  void read_expert_weights();
+  void read_routing();
   void read_activation();
   std::string key(std::string_view end) const {
     return fmt::format("{}.{}", spec_.architecture, end);
@@ -162,16 +162,28 @@ void HyperReader::read_scalars() {
   set_local_rope(spec_, hyper_);
 }
 
-void HyperReader::read_expert_weights() {
+void HyperReader::read_routing() {
   if (!spec_.moe) return;
-  constexpr std::int64_t kSoftmax = 1;
-  hyper_.normalised_experts = meta_.flag_or(key("expert_weights_norm"), hyper_.normalised_experts);
+  constexpr std::int64_t kByArchitecture = 0, kSoftmax = 1, kSigmoid = 2;
+  const Architecture* const architecture = find_architecture(spec_.architecture);
+  ExpertRouting& r = hyper_.routing;
+  const bool of_no_key = !(architecture && architecture->reads_routing) && r.normalised;
+  r.normalised = meta_.flag_or(key("expert_weights_norm"), of_no_key);
   // Files that were converted without a scale have 0.
   const double scale = meta_.number_or(key("expert_weights_scale"), 1, 0, kMax);
-  const bool softmax = meta_.integer_or(key("expert_gating_func"), kSoftmax, 0, 1000) <= kSoftmax;
-  if ((scale != 0 && scale != 1) || !softmax)
-    meta_.refuse("experts are weighted in a way that is not executed",
-                 "weights by softmax, without a scale, are");
+  r.scale = scale == 0 ? 1.0f : float(scale);
+  const std::int64_t function =
+      meta_.integer_or(key("expert_gating_func"), kByArchitecture, 0, 1000);
+  if (function > kSigmoid)
+    meta_.refuse(
+        fmt::format("\"{}\" is {}, which is not executed", key("expert_gating_func"), function),
+        "softmax (1) and sigmoid (2) are");
+  if (function != kByArchitecture) r.sigmoid = function != kSoftmax;
+  r.groups = int(std::max<std::int64_t>(
+      1, meta_.integer_or(key("expert_group_count"), 1, 0, spec_.moe->experts)));
+  r.groups_used = int(std::max<std::int64_t>(
+      1, meta_.integer_or(key("expert_group_used_count"), r.groups, 0, r.groups)));
+  if (r.groups == 1) r.groups_used = 1;
 }
 
 // The numbers of Apertus' activation, whose keys have no architecture's name: one for all layers,

@@ -31,8 +31,8 @@ constexpr std::string_view kUseCatalogue =
 // attends to all tokens. llama.cpp has the same list of architectures.
 int default_full_every(std::string_view architecture) {
   constexpr std::pair<std::string_view, int> kKnown[] = {
-      {"gemma2", 2}, {"gemma3", 6},  {"gemma3n", 5}, {"cohere2", 4},
-      {"gemma4", 6}, {"gpt-oss", 2}, {"olmo2", 4},   {"exaone4", 4}};
+      {"gemma2", 2},  {"gemma3", 6}, {"gemma3n", 5}, {"cohere2", 4},   {"gemma4", 6},
+      {"gpt-oss", 2}, {"olmo2", 4},  {"exaone4", 4}, {"exaone-moe", 4}};
   for (const auto& [name, every] : kKnown)
     if (name == architecture) return every;
   return 0;

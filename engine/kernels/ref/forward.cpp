@@ -1,5 +1,6 @@
 #include "engine/kernels/ref/forward.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -162,24 +163,38 @@ Vector experts(const Model& model, const Layer& layer, const LayerOp& op, Token&
   const Vector& x = token[op.in];
   const auto stack = [&](std::size_t i) { return stack_of(layer, op.weights[i]); };
   const MatrixStack gate = stack(1), up = stack(2), down = stack(3);
-  const auto bias = [&](std::size_t i) {
-    return i < op.weights.size() ? &vector_of(layer, op.weights[i]) : nullptr;
+  const auto vector = [&](LayerWeight weight) {
+    const bool has = std::ranges::find(op.weights, weight) != op.weights.end();
+    return has ? &vector_of(layer, weight) : nullptr;
   };
+  using enum LayerWeight;
   token.router_logits = product(matrix_of(layer, op.weights[0]), x);
-  if (bias(4)) add(token.router_logits, *bias(4), 1);
+  if (const Vector* bias = vector(kRouterBias)) add(token.router_logits, *bias, 1);
+  const Vector* const selection = vector(kSelectionBias);
   const bool clamped = op.kind == OpKind::kClampedExperts;
   Vector sum(x.size());
-  for (const ChosenExpert& chosen : choose_experts(
-           token.router_logits, model.spec.moe->experts_used, model.hyper.normalised_experts)) {
+  for (const ChosenExpert& chosen :
+       choose_experts(token.router_logits, model.spec.moe->experts_used, model.hyper.routing,
+                      selection ? std::span<const float>(*selection) : std::span<const float>())) {
     const int e = chosen.expert;
-    Vector inner = biased(gate, e, x, bias(5));
-    const Vector factor = biased(up, e, x, bias(6));
+    Vector inner = biased(gate, e, x, vector(kExpertGateBias));
+    const Vector factor = biased(up, e, x, vector(kExpertUpBias));
     for (std::size_t i = 0; i < inner.size(); ++i)
       inner[i] = clamped ? clamped_swiglu(inner[i], factor[i]) : silu(inner[i]) * factor[i];
-    const Vector y = biased(down, e, inner, bias(7));
+    const Vector y = biased(down, e, inner, vector(kExpertDownBias));
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += chosen.weight * y[i];
   }
   return sum;
+}
+
+Vector shared_expert(const Layer& layer, const LayerOp& op, const Vector& x) {
+  const auto matrix = [&](std::size_t i) { return matrix_of(layer, op.weights[i]); };
+  Vector y = gated_ffn({matrix(0), matrix(1), matrix(2)}, x, silu);
+  if (op.weights.size() < 4) return y;
+  const Vector& router = vector_of(layer, op.weights[3]);
+  double sum = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) sum += double(router[i]) * double(x[i]);
+  return scaled(std::move(y), sigmoid(float(sum)));
 }
 
 // The result of the operation, for op.out.
@@ -227,6 +242,7 @@ Vector result_of(const LayerOp& op, const Model& model, const Layer& layer, Toke
     case OpKind::kLayerInput: return layer_input(model, layer, op, token, x);
     case OpKind::kExperts:
     case OpKind::kClampedExperts: return experts(model, layer, op, token);
+    case OpKind::kSharedExpert: return sum(token[op.out], shared_expert(layer, op, x));
     case OpKind::kAddResidual: return sum(token[op.out], x, model.hyper.residual_scale);
     case OpKind::kScale: return scaled(x, vector()[0]);
   }

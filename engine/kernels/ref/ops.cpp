@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "core/base/error.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
@@ -109,6 +110,8 @@ void softmax(std::span<float> x) {
 
 float silu(float x) { return float(double(x) / (1 + std::exp(-double(x)))); }
 
+float sigmoid(float x) { return float(1 / (1 + std::exp(-double(x)))); }
+
 float gelu(float x) {
   const double v = double(x);
   constexpr double kSqrt2OverPi = 0.7978845608028654;
@@ -151,34 +154,86 @@ void attend(std::span<const float> query, const KvRows& kv, std::int64_t first, 
   }
 }
 
-void choose_experts(std::span<const float> logits, bool normalised, std::span<int> chosen,
-                    std::span<float> weights, std::vector<int>& order) {
+namespace {
+
+constexpr double kLowest = -std::numeric_limits<double>::infinity();
+
+// A number that is not one loses any choice.
+double sound(double value) { return std::isnan(value) ? kLowest : value; }
+
+// Experts' probabilities. `all`: their sum is 1; else they are so many times as large, which no
+// quotient of them shows.
+void set_probabilities(std::span<const float> logits, bool sigmoid, bool all,
+                       std::vector<double>& out) {
+  out.assign(logits.begin(), logits.end());
+  double most = kLowest, sum = 0;
+  for (double& p : out) most = std::max(most, p = sound(p));
+  for (double& p : out) sum += p = sigmoid ? 1 / (1 + std::exp(-p)) : std::exp(p - most);
+  if (!sigmoid && all)
+    for (double& p : out) p /= sum;
+}
+
+// Makes `order` the experts of the chosen groups. Of equal groups the first is chosen.
+void keep_groups(const ExpertRouting& routing, const std::vector<double>& scores,
+                 std::vector<int>& order) {
+  const std::size_t width = scores.size() / std::size_t(routing.groups);
+  std::vector<std::pair<double, int>> groups;
+  for (int group = 0; group < routing.groups; ++group) {
+    double best = kLowest, second = kLowest;
+    for (std::size_t i = 0; i < width; ++i) {
+      const double own = scores[std::size_t(group) * width + i];
+      second = std::max(second, std::min(best, own));
+      best = std::max(best, own);
+    }
+    groups.emplace_back(-(best + second), group);
+  }
+  std::ranges::sort(groups);
+  order.clear();
+  for (int i = 0; i < routing.groups_used; ++i)
+    for (std::size_t e = 0; e < width; ++e)
+      order.push_back(int(std::size_t(groups[std::size_t(i)].second) * width + e));
+}
+
+}  // namespace
+
+void choose_experts(std::span<const float> logits, std::span<const float> bias,
+                    const ExpertRouting& routing, std::span<int> chosen, std::span<float> weights,
+                    ChoiceScratch& scratch) {
   RIGCAST_ASSERT(!chosen.empty() && chosen.size() <= logits.size());
+  RIGCAST_ASSERT(bias.empty() || bias.size() == logits.size());
+  auto& [order, probabilities, scores] = scratch;
   order.resize(logits.size());
   std::iota(order.begin(), order.end(), 0);
-  // Experts are sorted by logits, because probabilities of different experts may both round to 0.
-  const auto logit = [&](int e) {  // NaN would break the order
-    const float value = logits[std::size_t(e)];
-    return std::isnan(value) ? -std::numeric_limits<float>::infinity() : value;
-  };
+  const bool plain = bias.empty() && !routing.has_groups();
+  set_probabilities(logits, routing.sigmoid, !(plain && routing.normalised), probabilities);
+  scores = probabilities;
+  for (std::size_t e = 0; e < bias.size(); ++e) scores[e] = sound(scores[e] + double(bias[e]));
+  if (routing.has_groups()) keep_groups(routing, scores, order);
+  // Without a bias, experts are sorted by logits: probabilities of different experts may both round
+  // to 0.
+  if (bias.empty()) std::ranges::transform(logits, scores.begin(), sound);
+  const auto score = [&](int e) { return scores[std::size_t(e)]; };
+  RIGCAST_ASSERT(chosen.size() <= order.size());
   std::partial_sort(
       order.begin(), order.begin() + std::ptrdiff_t(chosen.size()), order.end(),
-      [&](int a, int b) { return logit(a) != logit(b) ? logit(a) > logit(b) : a < b; });
-  const double most = double(logit(order.front()));
-  const auto unscaled = [&](int e) { return std::exp(double(logit(e)) - most); };
-  const std::size_t counted = normalised ? chosen.size() : order.size();
+      [&](int a, int b) { return score(a) != score(b) ? score(a) > score(b) : a < b; });
+  constexpr double kMinSum = 0x1p-14;
   double sum = 0;
-  for (std::size_t i = 0; i < counted; ++i) sum += unscaled(order[i]);
+  for (std::size_t i = 0; i < chosen.size(); ++i) sum += probabilities[std::size_t(order[i])];
+  const double divisor = routing.normalised ? std::max(sum, kMinSum) : 1;
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     chosen[i] = order[i];
-    weights[i] = float(unscaled(order[i]) / sum);
+    weights[i] = float(probabilities[std::size_t(order[i])] / divisor * double(routing.scale));
   }
 }
 
-std::vector<ChosenExpert> choose_experts(std::span<const float> logits, int used, bool normalised) {
-  std::vector<int> chosen(std::size_t(used), 0), order;
+std::vector<ChosenExpert> choose_experts(std::span<const float> logits, int used,
+                                         const ExpertRouting& routing,
+                                         std::span<const float> bias) {
+  std::vector<int> chosen(std::size_t(used), 0);
   std::vector<float> weights(chosen.size());
-  choose_experts(logits, normalised, chosen, weights, order);
+  ChoiceScratch scratch;
+  choose_experts(logits, bias, routing, chosen, weights, scratch);
   std::vector<ChosenExpert> out;
   for (std::size_t i = 0; i < chosen.size(); ++i) out.push_back({chosen[i], weights[i]});
   return out;

@@ -42,6 +42,8 @@ void softmax(std::span<float> x);
 
 /// x / (1 + e^-x)
 float silu(float x);
+/// 1 / (1 + e^-x)
+float sigmoid(float x);
 /// x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
 float gelu(float x);
 /// As engine/model/hyperparameters.hpp has it.
@@ -70,17 +72,25 @@ struct Scores {
 void attend(std::span<const float> query, const KvRows& kv, std::int64_t first, std::int64_t end,
             const Scores& scores, std::span<float> out);
 
+struct ChoiceScratch {
+  std::vector<int> order;
+  std::vector<double> probabilities, scores;
+};
 /// Chooses the most probable experts, as many as `chosen` holds, in descending order; of equal ones
-/// the lower index comes first, and NaN comes last. `weights`: their probabilities among all
-/// experts, or among the chosen ones if `normalised`. `order` is scratch memory.
-void choose_experts(std::span<const float> logits, bool normalised, std::span<int> chosen,
-                    std::span<float> weights, std::vector<int>& order);
+/// the lower index comes first, and NaN comes last. `bias`, if any, is added to probabilities for
+/// that choice alone, and groups limit it. `weights`: as the routing says; a sum below 2^-14
+/// divides as if it were that.
+void choose_experts(std::span<const float> logits, std::span<const float> bias,
+                    const ExpertRouting& routing, std::span<int> chosen, std::span<float> weights,
+                    ChoiceScratch& scratch);
 
 struct ChosenExpert {
   int expert = 0;
   float weight = 0;
 };
 /// The same for `used` experts, as a list.
-std::vector<ChosenExpert> choose_experts(std::span<const float> logits, int used, bool normalised);
+std::vector<ChosenExpert> choose_experts(std::span<const float> logits, int used,
+                                         const ExpertRouting& routing,
+                                         std::span<const float> bias = {});
 
 }  // namespace rigcast::engine::ref

@@ -14,15 +14,16 @@ namespace rigcast::engine::fixtures {
 struct Family {
   TinyTraits traits;
   void (*set)(Hyperparameters&) = nullptr;  // in place of the usual values
+  void (*set_vectors)(TinyModel&) = nullptr;
 
   std::string name() const { return traits.architecture + " " + traits.mix; }
 };
 
 inline TinyModel model_of(const Family& family) {
   TinyModel tiny = model_of(family.traits);
-  if (!family.set) return tiny;
-  family.set(tiny.model.hyper);
-  rebind(tiny);
+  if (family.set) family.set(tiny.model.hyper);
+  if (family.set_vectors) family.set_vectors(tiny);
+  if (family.set) rebind(tiny);
   return tiny;
 }
 
@@ -57,6 +58,48 @@ inline void set_scaled_branches(Hyperparameters& h) {
   h.residual_scale = 3;
 }
 
+// YaRN, as Mistral 3's.
+inline void set_gpt_oss(Hyperparameters& h) {
+  set_mistral3(h);
+  h.temperature = 0;
+}
+
+// Sinks as large as scores, biases that decide between experts' weights, and some by which gates
+// and ups reach the bounds of their clamps.
+inline void set_gpt_oss_vectors(TinyModel& tiny) {
+  const ModelSpec& m = tiny.model.spec;
+  const auto count = [](std::int64_t n) { return std::size_t(n); };
+  const std::size_t inner = count(m.moe->experts * m.moe->expert_ffn);
+  std::vector<float> sinks(count(m.heads)), router(count(m.moe->experts)), gate(inner), up(inner),
+      down(count(m.moe->experts * m.hidden));
+  for (std::size_t i = 0; i < sinks.size(); ++i) sinks[i] = float(i) - 1;
+  for (std::size_t i = 0; i < router.size(); ++i) router[i] = 0.25f * float(i % 5);
+  for (std::size_t i = 0; i < inner; ++i) {
+    gate[i] = i % 16 == 3 ? 9.0f : i % 16 == 9 ? -9.0f : 0.3f;
+    up[i] = i % 32 == 5 ? 9.0f : i % 32 == 21 ? -9.0f : -0.2f;
+  }
+  for (std::size_t i = 0; i < down.size(); ++i) down[i] = float(i % 37) / 36 - 0.5f;
+  for (int layer = 0; layer < m.layers; ++layer) {
+    const std::string block = "blk." + std::to_string(layer) + ".";
+    set_weights(tiny, block + "attn_sinks.weight", sinks);
+    set_weights(tiny, block + "ffn_gate_inp.bias", router);
+    set_weights(tiny, block + "ffn_gate_exps.bias", gate);
+    set_weights(tiny, block + "ffn_up_exps.bias", up);
+    set_weights(tiny, block + "ffn_down_exps.bias", down);
+  }
+}
+
+// Experts of gpt-oss are in MXFP4 whatever its mix, except here: those of floats have tolerances of
+// floats.
+inline void give_mix(Family& family, const std::string& mix) {
+  TinyTraits& t = family.traits;
+  t.mix = mix;
+  t.format.reset();
+  if (t.architecture != "gpt-oss") return;
+  if (mix == "F16") t.format = QuantFormat::kF16;
+  if (mix == "F32") t.format = QuantFormat::kF32;
+}
+
 /// `mix`: of all of them.
 inline std::vector<Family> families(const std::string& mix) {
   std::vector<Family> all = {
@@ -85,9 +128,18 @@ inline std::vector<Family> families(const std::string& mix) {
         .window = 40,
         .window_full_every = 3},
        set_scaled_rope},
+      {{.architecture = "gpt-oss",
+        .heads = 8,
+        .kv_heads = 1,
+        .experts = 8,
+        .experts_used = 3,
+        .window = 40,
+        .window_full_every = 2},
+       set_gpt_oss,
+       set_gpt_oss_vectors},
   };
   for (Family& f : all) {
-    f.traits.mix = mix;
+    give_mix(f, mix);
     if (f.traits.layers == TinyTraits().layers) f.traits.layers = 3;
   }
   return all;
@@ -96,7 +148,7 @@ inline std::vector<Family> families(const std::string& mix) {
 /// The same, with mixes that take turns.
 inline std::vector<Family> families(const std::vector<std::string>& mixes) {
   std::vector<Family> all = families(mixes.front());
-  for (std::size_t i = 0; i < all.size(); ++i) all[i].traits.mix = mixes[i % mixes.size()];
+  for (std::size_t i = 0; i < all.size(); ++i) give_mix(all[i], mixes[i % mixes.size()]);
   return all;
 }
 

@@ -80,7 +80,7 @@ inline GatedUp gated_up(const BatchProduct& gate, const BatchProduct& up, std::i
                         engine::cuda::GateFunction function = engine::cuda::GateFunction::kSilu) {
   const double allowed = gate_times_bound(gate.value, up.value, batch_bound(gate, columns),
                                           batch_bound(up, columns), function);
-  const double value = std::clamp(gate_of(gate.value, function) * up.value, -65504.0, 65504.0);
+  const double value = std::clamp(gate_times_up(gate.value, up.value, function), -65504.0, 65504.0);
   return {value, allowed + 0x1p-11 * (std::abs(value) + allowed) + 0x1p-25};
 }
 

@@ -141,6 +141,13 @@ class CacheData {
   std::unique_ptr<OnDevice<std::byte*>> list_;
 };
 
+/// Sinks of heads: less than all scores together, and more.
+inline std::vector<float> sinks_of(int heads) {
+  std::vector<float> sinks = normal_values(std::size_t(heads), 31, 4);
+  sinks[0] = -INFINITY;  // none
+  return sinks;
+}
+
 /// One query's attention output, and its tolerance.
 struct Expected {
   std::vector<double> out, bound;
@@ -150,9 +157,10 @@ struct Expected {
 /// |values|: probabilities are rounded to FP16 (2^-11 of each), powers of two are within 2^-21,
 /// scores and sums are F32 on tensor cores, which truncate aligned terms: 2^-22 of the magnitudes
 /// for every product of 16. An error of scores counts twice, above and below the fraction. `cap`:
-/// the soft bound of scores that are exponents of e; its tanh is within 2^-20.
+/// the soft bound of scores that are exponents of e; its tanh is within 2^-20. `sink`: a score that
+/// no value has, likewise an exponent of e.
 inline Expected attention_in_double(const float* query, const CacheData& cache, int head, int dim,
-                                    int from, int to, double cap = 0) {
+                                    int from, int to, double cap = 0, double sink = -INFINITY) {
   const double bound = cap * 1.4426950408889634;
   std::vector<double> p;
   double most = -INFINITY, magnitude = 0, sum = 0;
@@ -168,6 +176,7 @@ inline Expected attention_in_double(const float* query, const CacheData& cache, 
     magnitude = std::max(magnitude, all);
   }
   for (double& x : p) sum += x = std::exp2(x - most);
+  sum += std::exp2(sink * 1.4426950408889634 - most);
   const double of_score = 0.7 * (magnitude * 0x1p-22 * (dim / 16 + 1) + std::abs(bound) * 0x1p-20);
   const double relative = 0x1p-11 + 0x1p-21 + 2 * of_score + 0x1p-22 * ((to - from) / 16 + 8);
   Expected e{std::vector<double>(std::size_t(dim)), std::vector<double>(std::size_t(dim))};

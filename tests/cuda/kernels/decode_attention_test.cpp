@@ -22,6 +22,7 @@ struct Decode {
   float cap = 0;     // of scores
   float score_scale = 0;
   cuda::QueryTemperature temperature{};
+  bool sinks = false;
 
   int newest() const { return cache.tokens - 1; }
 };
@@ -78,13 +79,15 @@ Answer run(const Decode& d, CacheData& data) {
   const OnDevice<float> m(splits * std::size_t(heads)), l(splits * std::size_t(heads)),
       o(splits * width), out(width), scale(width / 32), sum16(width / 16);
   const OnDevice<std::int8_t> q(width);
+  const OnDevice<float> sinks(sinks_of(heads));
   const cuda::Partials partials{m.get(), l.get(), o.get()};
   cuda::DecodeAttention attention{projected.placement(d, rows.get()), d.window, d.inputs_ready};
   attention.cap = cuda::SoftCap::of(d.cap);
   cuda::attend_partially(stream, attention, data.on_device(), CacheData::kLayer, d.splits,
                          position.get(), partials);
   cuda::merge_partials(stream, partials, d.splits, heads, d.cache.dim,
-                       {{q.get(), scale.get(), sum16.get()}, out.get()});
+                       {{q.get(), scale.get(), sum16.get()}, out.get()},
+                       d.sinks ? sinks.get() : nullptr);
   stream.wait();
   data.take_newest();
   return {out.read(), scale.read(), sum16.read(), q.read()};
@@ -100,10 +103,13 @@ Compared compare(const Decode& d, const CacheData& data, const std::vector<float
   const std::vector<float> queries = Projected(d).queries(d);
   Compared c;
   const int to = d.cache.tokens, from = d.window > 0 ? std::max(0, to - d.window) : 0;
-  for (int head = 0; head < d.cache.kv_heads * d.group; ++head) {
+  const int heads = d.cache.kv_heads * d.group;
+  const std::vector<float> sinks = sinks_of(heads);
+  for (int head = 0; head < heads; ++head) {
     const std::size_t at = std::size_t(head * d.cache.dim);
+    const double sink = d.sinks ? double(sinks[std::size_t(head)]) : -INFINITY;
     const Expected e = attention_in_double(queries.data() + at, data, head / d.group, d.cache.dim,
-                                           from, to, double(d.cap));
+                                           from, to, double(d.cap), sink);
     for (std::size_t i = 0; i < e.out.size(); ++i) c.add(double(out[at + i]), e.out[i], e.bound[i]);
   }
   return c;
@@ -205,6 +211,22 @@ TEST_CASE("Decode attention bounds its scores softly", "[cuda][gpu][traits]") {
         }
 }
 
+TEST_CASE("Decode attention counts each head's sink once", "[cuda][gpu][traits]") {
+  for (const QuantFormat type : {QuantFormat::kF16, QuantFormat::kQ8_0})
+    for (const int tokens : {1, 130, 1000})
+      for (const int splits : {1, 7})
+        for (const int window : {0, 128}) {
+          Decode d = of_tokens(tokens);
+          d.cache.k = d.cache.v = type;
+          d.cache.dim = 64;
+          d.group = 8;
+          d.splits = splits;
+          d.window = window;
+          d.sinks = true;
+          check(d);
+        }
+}
+
 TEST_CASE("Decode attention has the model's own scale of scores, and one that grows",
           "[cuda][gpu][traits]") {
   for (const int tokens : {1, 90, 1000}) {
@@ -275,6 +297,25 @@ TEST_CASE("A merge leaves out partials of nothing, whatever they hold", "[cuda][
   stream.wait();
   // (3 / 4 + 8) / (1 / 4 + 2)
   for (const float x : out.read()) CHECK(double(x) == Approx(8.75 / 2.25).epsilon(1e-6));
+}
+
+TEST_CASE("A merge counts a sink once, and nothing else where all partials are empty",
+          "[cuda][gpu][traits]") {
+  const std::size_t width = 64;
+  std::vector<float> o(2 * width, 3);
+  for (std::size_t i = 0; i < width; ++i) o[width + i] = 8;
+  // Of the second head both are empty.
+  const OnDevice<float> m(std::vector<float>{1, -INFINITY, 3, -INFINITY}),
+      l(std::vector<float>{1, 0, 2, 0}), mixes(o), out(width),
+      sinks(std::vector<float>{float(std::log(2.0) * 4), 1});
+  const Stream stream;
+  cuda::merge_partials(stream, {m.get(), l.get(), mixes.get()}, 2, 2, 32, {{}, out.get()},
+                       sinks.get());
+  stream.wait();
+  const std::vector<float> got = out.read();
+  // (3 / 4 + 8) / (1 / 4 + 2 + 2)
+  for (std::size_t i = 0; i < 32; ++i) CHECK(double(got[i]) == Approx(8.75 / 4.25).epsilon(1e-6));
+  for (std::size_t i = 32; i < width; ++i) CHECK(got[i] == 0);
 }
 
 TEST_CASE("Splits fill the GPU and none is without work", "[cuda]") {

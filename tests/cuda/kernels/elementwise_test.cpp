@@ -226,19 +226,21 @@ TEST_CASE("Gates are silu or GELU of the one times the other", "[cuda][gpu][trai
     const auto check = [&](const auto& g, const auto& u, GateFunction function) {
       std::vector<double> expected, bound;
       for (std::size_t i = 0; i < g.size(); ++i) {
-        const double x = double(g[i]);
-        const double e = rigcast::fixtures::gate_exponent(x, function);
-        expected.push_back(x / (1 + std::exp(-e)) * double(u[i]));
+        const double x = double(g[i]), y = double(u[i]);
+        const double e = rigcast::fixtures::gate_exponent(
+            rigcast::fixtures::as_taken(x, y, function).gate, function);
+        expected.push_back(rigcast::fixtures::gate_times_up(x, y, function));
         // The fast exponential is within 2 + 1.2 |e| last places, of an argument that is within
-        // 7 roundings of e for GELU, and three operations follow.
+        // 7 roundings of e for GELU, and four operations follow at most.
         const double places = 2 * (2 + 1.2 * std::abs(e)) +
-                              (function == GateFunction::kGelu ? 8 * std::abs(e) : 0) + 3;
+                              (function == GateFunction::kSilu ? 0 : 8 * std::abs(e)) + 4;
         bound.push_back(std::abs(expected.back()) * (places * kUnit + kHalfUnit) + kMinHalf);
       }
       CHECK(largest_excess(from_halves(out.read()), expected, bound) == 0);
     };
     const std::int64_t stride = 2 * batch.width;
-    for (const GateFunction function : {GateFunction::kSilu, GateFunction::kGelu}) {
+    for (const GateFunction function :
+         {GateFunction::kSilu, GateFunction::kGelu, GateFunction::kClampedSwiglu}) {
       gate_times(stream, batch, rows_of(wide, stride),
                  Rows{wide.get() + batch.width, ValueType::kF32, stride}, rows_of(out, batch.width),
                  function);
@@ -263,6 +265,23 @@ TEST_CASE("Gates are clamped to the range of FP16", "[cuda][gpu]") {
   CHECK(got[1] == -65504);
   CHECK(got[2] == 65504);
   CHECK(got[3] == 0);
+  CHECK(std::isnan(got[4]));
+  CHECK(got[5] == 0);
+}
+
+TEST_CASE("Clamped SwiGLU bounds gate and up, and leaves NaN", "[cuda][gpu][traits]") {
+  const Stream stream;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const OnDevice<float> gate(std::vector<float>{100, 7, 7, nan, 1, -100});
+  const OnDevice<float> up(std::vector<float>{100, 7, -100, 1, nan, 1});
+  const OnDevice<std::uint16_t> out(6);
+  gate_times(stream, {1, 6}, rows_of(gate, 6), rows_of(up, 6), rows_of(out, 6),
+             GateFunction::kClampedSwiglu);
+  const auto got = from_halves(out.read());
+  CHECK(got[0] == 56);  // 7 (7 + 1): the gate's factor is 1 - 7e-6
+  CHECK(got[1] == got[0]);
+  CHECK(got[2] == -42);
+  CHECK(std::isnan(got[3]));
   CHECK(std::isnan(got[4]));
   CHECK(got[5] == 0);
 }

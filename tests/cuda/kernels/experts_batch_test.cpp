@@ -85,6 +85,7 @@ struct RouteCase {
   int tokens, experts, used, group_tokens;
   bool normalised;
   std::int64_t columns = 512;
+  bool biased = false;
 };
 
 void check_route(const RouteCase& c) {
@@ -96,8 +97,12 @@ void check_route(const RouteCase& c) {
   const OnDevice<float> x_there(x), logits(std::size_t(c.tokens) * experts);
   const GroupsOnDevice g{c.tokens, c.used, c.experts, c.group_tokens};
   const Stream stream;
+  const std::vector<float> bias = normal_values(experts, 4, 3.0f);
+  const OnDevice<float> bias_there(bias);
   for (int again = 0; again < 2; ++again)
-    cuda::route_batch({soa.matrix(), c.normalised, logits.get()}, x_there.get(), g.get(), stream);
+    cuda::route_batch(
+        {soa.matrix(), c.normalised, logits.get(), nullptr, c.biased ? bias_there.get() : nullptr},
+        x_there.get(), g.get(), stream);
   const std::vector<float> got = logits.read(), weights = g.weights.read();
   const std::vector<int> ids = g.ids.read();
   double worst = 0, worst_weight = 0;
@@ -106,8 +111,9 @@ void check_route(const RouteCase& c) {
     const std::span row(&got[t * experts], experts);
     double range = 0;
     for (std::size_t e = 0; e < experts; ++e) {
-      const Product p = fixtures::product(w, std::int64_t(e),
-                                          [&](std::size_t j) { return double(x[t * n + j]); });
+      Product p = fixtures::product(w, std::int64_t(e),
+                                    [&](std::size_t j) { return double(x[t * n + j]); });
+      if (c.biased) p = fixtures::plus(p, bias[e]);
       worst =
           std::max(worst, fixtures::off(row[e], p.value, fixtures::bound(p, c.format, c.columns)));
       range = std::max(range, 2 * std::abs(double(row[e])));
@@ -115,7 +121,7 @@ void check_route(const RouteCase& c) {
     // As for one token: expf is off by 2 units, of an argument that is rounded, on both sides of a
     // quotient; a lane sums up to 32 and a warp 5 times.
     const double allowed = (2 * (2 + range) + 32 + 5 + c.used + 2) * 0x1p-23;
-    const auto expected = ref::choose_experts(row, c.used, c.normalised);
+    const auto expected = ref::choose_experts(row, c.used, {.normalised = c.normalised});
     for (std::size_t i = 0; i < used; ++i) {
       same_ids &= ids[t * used + i] == expected[i].expert;
       const double weight = double(expected[i].weight);
@@ -139,6 +145,7 @@ TEST_CASE("A batch is routed as its tokens are, and sorted by expert", "[cuda][g
   check_route({kBF16, 200, 8, 2, 64, true, 2048});
   check_route({kF32, 5, 3, 3, 16, false, 96});
   check_route({kF32, 1, 1024, 10, 16, true});
+  check_route({kF32, 77, 32, 4, 16, true, 512, true});
 }
 
 namespace {
@@ -177,16 +184,36 @@ std::vector<Weights> stack(QuantFormat f, std::int64_t columns, std::int64_t row
   return all;
 }
 
-void check_gate_up(QuantFormat f, const GroupsOnDevice& g) {
+// Biases of experts on the GPU: with clamped SwiGLU, as gpt-oss has them, or none with SiLU.
+struct BiasesOnDevice {
+  bool there;
+  std::vector<float> values;
+  OnDevice<float> on_device{values};
+
+  BiasesOnDevice(bool given, std::int64_t rows_, unsigned seed)
+      : there(given), values(normal_values(std::size_t(kExperts * rows_), seed, 5.0f)) {}
+  const float* get() const { return there ? on_device.get() : nullptr; }
+  BatchProduct plus(const BatchProduct& p, std::size_t at) const {
+    return there ? fixtures::plus(p, values[at]) : p;
+  }
+};
+
+cuda::GateFunction function_of(bool biased) {
+  return biased ? cuda::GateFunction::kClampedSwiglu : cuda::GateFunction::kSilu;
+}
+
+void check_gate_up(QuantFormat f, const GroupsOnDevice& g, bool biased = false) {
   constexpr std::int64_t kColumns = 512, kRows = 162;
+  const BiasesOnDevice gate_bias(biased, kRows, 7), up_bias(biased, kRows, 8);
   const auto gates = stack(f, kColumns, kRows), ups = stack(f, kColumns, kRows, 5);
   const PlanesOnDevice gate(gates), up(ups);
   const BatchOnDevice x(normal_values(std::size_t(g.tokens) * kColumns, 3), kColumns);
   const OnDevice<float> gate_out(g.choices() * kRows);
   const OnDevice<std::uint16_t> out(g.choices() * kRows);
   const Stream stream;
-  cuda::grouped_gate_up({gate.matrix(), gate.stride()}, {up.matrix(), up.stride()}, g.get(),
-                        x.get(), gate_out.get(), reinterpret_cast<__half*>(out.get()), stream);
+  cuda::grouped_gate_up({gate.matrix(), gate.stride(), gate_bias.get()},
+                        {up.matrix(), up.stride(), up_bias.get()}, g.get(), x.get(), gate_out.get(),
+                        reinterpret_cast<__half*>(out.get()), stream, function_of(biased));
   std::vector<fixtures::GatedUp> expected(g.choices() * kRows);
   const Sorted sorted(g.ids.read(), kExperts);
   for (std::size_t e = 0; e < std::size_t(kExperts); ++e)
@@ -194,16 +221,19 @@ void check_gate_up(QuantFormat f, const GroupsOnDevice& g) {
       const WeightRow gate_row(gates[e], std::int64_t(i)), up_row(ups[e], std::int64_t(i));
       for (const int choice : sorted.of_expert[e]) {
         const double* const row = x.row(std::size_t(choice / kUsed));
+        const std::size_t at = e * kRows + i;
         expected[std::size_t(choice) * kRows + i] =
-            fixtures::gated_up(gate_row.times(row), up_row.times(row), kColumns);
+            fixtures::gated_up(gate_bias.plus(gate_row.times(row), at),
+                               up_bias.plus(up_row.times(row), at), kColumns, function_of(biased));
       }
     }
   INFO(info(f).name);
   CHECK(fixtures::worst_of(out.read(), expected) <= 1);
 }
 
-void check_down(QuantFormat f, const GroupsOnDevice& g) {
+void check_down(QuantFormat f, const GroupsOnDevice& g, bool biased = false) {
   constexpr std::int64_t kColumns = 768, kRows = 132;
+  const BiasesOnDevice bias(biased, kRows, 7);
   const auto all = stack(f, kColumns, kRows);
   const PlanesOnDevice down(all);
   const BatchOnDevice x(normal_values(g.choices() * kColumns, 3), kColumns);
@@ -211,7 +241,8 @@ void check_down(QuantFormat f, const GroupsOnDevice& g) {
   const std::vector<float> before = normal_values(std::size_t(g.tokens) * kRows, 6);
   const OnDevice<float> hidden(before);
   const Stream stream;
-  cuda::grouped_down({down.matrix(), down.stride()}, g.get(), x.get(), rows.get(), stream);
+  cuda::grouped_down({down.matrix(), down.stride(), bias.get()}, g.get(), x.get(), rows.get(),
+                     stream);
   cuda::add_experts(g.get(), rows.get(), {hidden.get(), int(kRows)}, stream);
   const std::vector<float> got = hidden.read(), weights = g.weights.read();
   const Sorted sorted(g.ids.read(), kExperts);
@@ -222,7 +253,7 @@ void check_down(QuantFormat f, const GroupsOnDevice& g) {
     for (std::size_t i = 0; i < std::size_t(kRows) && !sorted.of_expert[e].empty(); ++i) {
       const WeightRow row(all[e], std::int64_t(i));
       for (const int choice : sorted.of_expert[e]) {
-        const BatchProduct p = row.times(x.row(std::size_t(choice)));
+        const BatchProduct p = bias.plus(row.times(x.row(std::size_t(choice))), e * kRows + i);
         BatchProduct& sum = expected[std::size_t(choice / kUsed) * kRows + i];
         const double weight = double(weights[std::size_t(choice)]);
         sum.value += weight * p.value, sum.terms += std::abs(weight) * p.terms;
@@ -262,8 +293,9 @@ void for_tiled_column(const GroupsOnDevice& g, std::int64_t columns, std::int64_
                        cuda::tiled_index(column, token, g.group_tokens)));
 }
 
-void check_tiled_gate_up(QuantFormat f, const GroupsOnDevice& g) {
+void check_tiled_gate_up(QuantFormat f, const GroupsOnDevice& g, bool biased = false) {
   constexpr std::int64_t kColumns = 512, kRows = 256;
+  const BiasesOnDevice gate_bias(biased, kRows, 7), up_bias(biased, kRows, 8);
   const auto gates = stack(f, kColumns, kRows), ups = stack(f, kColumns, kRows, 5);
   const PlanesOnDevice gate(gates), up(ups);
   const std::vector<float> values = normal_values(std::size_t(g.tokens) * kColumns, 3);
@@ -275,9 +307,10 @@ void check_tiled_gate_up(QuantFormat f, const GroupsOnDevice& g) {
   const OnDevice<std::uint16_t> out(tiled_values(g, kRows));
   const Stream stream;
   cuda::tile_groups(stream, g.get(), x.get(), kColumns, reinterpret_cast<__half*>(tiled.get()));
-  cuda::tiled_experts_gate_up({gate.matrix(), gate.stride()}, {up.matrix(), up.stride()}, g.get(),
+  cuda::tiled_experts_gate_up({gate.matrix(), gate.stride(), gate_bias.get()},
+                              {up.matrix(), up.stride(), up_bias.get()}, g.get(),
                               reinterpret_cast<const __half*>(tiled.get()),
-                              reinterpret_cast<__half*>(out.get()), stream);
+                              reinterpret_cast<__half*>(out.get()), stream, function_of(biased));
   const std::vector<std::uint16_t> there = out.read();
   const std::vector<int> ids = g.ids.read();
   std::vector<std::uint16_t> got;
@@ -290,8 +323,10 @@ void check_tiled_gate_up(QuantFormat f, const GroupsOnDevice& g) {
       const auto expert = std::size_t(ids[choice]);
       const double* const row = halves.row(choice / kUsed);
       got.push_back(there[at]);
-      expected.push_back(
-          fixtures::gated_up(gate_rows[expert].times(row), up_rows[expert].times(row), kColumns));
+      const std::size_t of_row = expert * kRows + std::size_t(i);
+      expected.push_back(fixtures::gated_up(gate_bias.plus(gate_rows[expert].times(row), of_row),
+                                            up_bias.plus(up_rows[expert].times(row), of_row),
+                                            kColumns, function_of(biased)));
     });
   }
   INFO(info(f).name << ", groups of " << g.group_tokens);
@@ -299,8 +334,9 @@ void check_tiled_gate_up(QuantFormat f, const GroupsOnDevice& g) {
   CHECK(fixtures::worst_of(got, expected) <= 1);
 }
 
-void check_tiled_down(QuantFormat f, const GroupsOnDevice& g) {
+void check_tiled_down(QuantFormat f, const GroupsOnDevice& g, bool biased = false) {
   constexpr std::int64_t kColumns = 768, kRows = 132;
+  const BiasesOnDevice bias(biased, kRows, 7);
   const auto all = stack(f, kColumns, kRows);
   const PlanesOnDevice down(all);
   const BatchOnDevice x(normal_values(g.choices() * kColumns, 3), kColumns);
@@ -312,7 +348,7 @@ void check_tiled_down(QuantFormat f, const GroupsOnDevice& g) {
   const OnDevice<std::uint16_t> tiled(values);
   const OnDevice<float> out(g.choices() * kRows);
   const Stream stream;
-  cuda::tiled_experts_down({down.matrix(), down.stride()}, g.get(),
+  cuda::tiled_experts_down({down.matrix(), down.stride(), bias.get()}, g.get(),
                            reinterpret_cast<const __half*>(tiled.get()), out.get(), stream);
   const std::vector<float> got = out.read();
   const std::vector<int> ids = g.ids.read();
@@ -321,7 +357,9 @@ void check_tiled_down(QuantFormat f, const GroupsOnDevice& g) {
     std::vector<WeightRow> rows;
     for (const Weights& w : all) rows.emplace_back(w, i);
     for (std::size_t choice = 0; choice < g.choices(); ++choice) {
-      const BatchProduct p = rows[std::size_t(ids[choice])].times(x.row(choice));
+      const auto expert = std::size_t(ids[choice]);
+      const BatchProduct p =
+          bias.plus(rows[expert].times(x.row(choice)), expert * kRows + std::size_t(i));
       worst = std::max(worst, fixtures::off(got[choice * kRows + std::size_t(i)], p.value,
                                             fixtures::batch_bound(p, kColumns)));
     }
@@ -345,6 +383,7 @@ TEST_CASE("Tiled experts without tokens, with one and with many", "[cuda][sm_90]
     check_groups(g);
     for (const QuantFormat f : {kQ4_K, kQ5_K, kQ6_K, kMXFP4})
       check_tiled_gate_up(f, g), check_tiled_down(f, g);
+    check_tiled_gate_up(kMXFP4, g, true), check_tiled_down(kMXFP4, g, true);
   }
 }
 
@@ -360,6 +399,7 @@ TEST_CASE("Experts without tokens, with one and with many", "[cuda][sm_80][gpu]"
     REQUIRE(sorted.of_expert[1].size() == 1);
     REQUIRE(sorted.of_expert[2].size() == 137);
     for (const QuantFormat f : {kQ4_K, kQ6_K, kQ8_0}) check_gate_up(f, g), check_down(f, g);
+    check_gate_up(kMXFP4, g, true), check_down(kMXFP4, g, true);
   }
 }
 

@@ -112,8 +112,9 @@ void check_gate_up(QuantFormat gate_format, QuantFormat up_format, std::int64_t 
     const double allowed =
         fixtures::gate_times_bound(g.value, u.value, fixtures::bound(g, gate_format, columns),
                                    fixtures::bound(u, up_format, columns), function);
-    worst = std::max(worst, fixtures::off(got[std::size_t(i)],
-                                          fixtures::gate_of(g.value, function) * u.value, allowed));
+    worst = std::max(worst,
+                     fixtures::off(got[std::size_t(i)],
+                                   fixtures::gate_times_up(g.value, u.value, function), allowed));
   }
   INFO(fixtures::named(gate_format, columns, rows));
   CHECK(worst <= 1);
@@ -136,11 +137,12 @@ TEST_CASE("Gate and up in one launch, rounded for down", "[cuda][gpu][formats]")
   check_gate_up(QuantFormat::kF16, QuantFormat::kQ8_0, 768, 35);
 }
 
-TEST_CASE("Gate and up with GELU between them", "[cuda][gpu][traits]") {
+TEST_CASE("Gate and up with other functions between them", "[cuda][gpu][traits]") {
   using enum QuantFormat;
-  for (const QuantFormat f : {kF32, kF16, kQ8_0, kQ4_K})
-    check_gate_up(f, f, 768, 96, cuda::GateFunction::kGelu);
-  check_gate_up(kQ4_K, kQ6_K, 768, 64, cuda::GateFunction::kGelu);
+  for (const auto function : {cuda::GateFunction::kGelu, cuda::GateFunction::kClampedSwiglu}) {
+    for (const QuantFormat f : {kF32, kF16, kQ8_0, kQ4_K}) check_gate_up(f, f, 768, 96, function);
+    check_gate_up(kQ4_K, kQ6_K, 768, 64, function);
+  }
 }
 
 TEST_CASE("Kernels that start early see what the kernels before them wrote", "[cuda][gpu]") {

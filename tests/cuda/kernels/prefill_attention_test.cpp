@@ -20,6 +20,7 @@ struct Prefill {
   float spread = 1;
   int shared_bytes = 0;
   float cap = 0;
+  bool sinks = false;
 };
 
 std::vector<float> queries_of(const Prefill& p) {
@@ -34,13 +35,14 @@ std::vector<std::uint16_t> run(const Prefill& p, const CacheData& data,
   const OnDevice<std::uint16_t> queries(floats_to_halves(queries_of(p)));
   const OnDevice<int> position(std::vector<int>{p.cache.tokens - p.tokens});
   const OnDevice<std::uint16_t> out(queries.size());
+  const OnDevice<float> sinks(sinks_of(p.cache.kv_heads * p.group));
   if (fp16 != nullptr)
     cuda::dequantize_kv(stream, data.on_device(), CacheData::kLayer, p.window, p.tokens,
                         position.get(), fp16->on_device());
   cuda::attend_causally(
       stream,
       {reinterpret_cast<const __half*>(queries.get()), p.tokens, p.cache.kv_heads * p.group,
-       p.window, p.shared_bytes, cuda::SoftCap::of(p.cap)},
+       p.window, p.shared_bytes, cuda::SoftCap::of(p.cap), p.sinks ? sinks.get() : nullptr},
       (fp16 != nullptr ? *fp16 : data).on_device(), fp16 != nullptr ? 0 : CacheData::kLayer,
       position.get(), reinterpret_cast<__half*>(out.get()));
   stream.wait();
@@ -56,13 +58,15 @@ void check(const Prefill& p) {
   const std::vector<float> out = halves_to_floats(run(p, data));
   Compared c;
   const int heads = p.cache.kv_heads * p.group;
+  const std::vector<float> sinks = sinks_of(heads);
   for (int t = p.tokens - 1; t >= 0; t -= p.checked_every) {
     const int to = p.cache.tokens - p.tokens + t + 1;
     const int from = p.window > 0 ? std::max(0, to - p.window) : 0;
     for (int head = 0; head < heads; ++head) {
       const std::size_t at = std::size_t(t * heads + head) * std::size_t(p.cache.dim);
-      const Expected e = attention_in_double(queries.data() + at, data, head / p.group, p.cache.dim,
-                                             from, to, double(p.cap));
+      const Expected e = attention_in_double(
+          queries.data() + at, data, head / p.group, p.cache.dim, from, to, double(p.cap),
+          p.sinks ? double(sinks[std::size_t(head)]) : -INFINITY);
       // The output itself is rounded to FP16.
       for (std::size_t i = 0; i < e.out.size(); ++i)
         c.add(double(out[at + i]), e.out[i],
@@ -116,6 +120,21 @@ TEST_CASE("Prefill attention bounds its scores softly", "[cuda][gpu][traits]") {
         p.window = dim == 128 ? 100 : 0;
         p.cap = cap;
         p.spread = 8;
+        p.checked_every = 7;
+        check(p);
+      }
+}
+
+TEST_CASE("Prefill attention counts each head's sink once", "[cuda][gpu][traits]") {
+  for (const QuantFormat type : {QuantFormat::kF16, QuantFormat::kQ8_0})
+    for (const int dim : {64, 128, 256})
+      for (const int group : {3, 8}) {
+        Prefill p = of_tokens(300, 33);
+        p.cache.k = p.cache.v = type;
+        p.cache.dim = dim;
+        p.group = group;
+        p.window = dim == 64 ? 128 : 0;
+        p.sinks = true;
         p.checked_every = 7;
         check(p);
       }

@@ -56,4 +56,12 @@ inline double off(float got, double expected, double allowed) {
   return difference / allowed >= 0 ? difference / allowed : INFINITY;
 }
 
+/// The sum of a product and a bias.
+template <class AnyProduct>
+AnyProduct plus(AnyProduct product, float bias) {
+  product.value += double(bias);
+  product.terms += std::abs(double(bias));
+  return product;
+}
+
 }  // namespace rigcast::fixtures

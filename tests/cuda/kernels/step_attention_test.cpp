@@ -18,6 +18,7 @@ struct Step {
   int window = 0;
   std::vector<int> lengths{};  // tokens of each sequence, the new one included
   float cap = 0;
+  bool sinks = false;
 
   int heads() const { return cache.kv_heads * group; }
   std::size_t width() const { return std::size_t(heads() * cache.dim); }
@@ -76,15 +77,18 @@ std::vector<std::uint16_t> run(const Step& step, const Sequences& in, std::size_
       o(parts * step.width());
   const OnDevice<std::uint16_t> out(std::max(rows, std::size_t(tiled)) * step.width());
   const cuda::Partials partials{m.get(), l.get(), o.get()};
+  const OnDevice<float> own_sinks(sinks_of(step.heads()));
+  const cuda::Sinks sinks = step.sinks ? own_sinks.get() : nullptr;
   const cuda::HalfRows to{reinterpret_cast<__half*>(out.get()), 0, tiled};
   const Stream stream;
   cuda::attend_rows(stream,
                     {reinterpret_cast<const __half*>(queries.get()), int(rows), step.heads(),
-                     step.window, cuda::SoftCap::of(step.cap)},
+                     step.window, cuda::SoftCap::of(step.cap), sinks},
                     in.cache, CacheData::kLayer, splits, {positions.get(), sequences.get()},
                     partials, to);
   if (splits.count > 1)
-    cuda::merge_rows(stream, partials, int(rows), splits.count, step.heads(), step.cache.dim, to);
+    cuda::merge_rows(stream, partials, int(rows), splits.count, step.heads(), step.cache.dim, to,
+                     sinks);
   stream.wait();
   return out.read();
 }
@@ -99,13 +103,15 @@ void check(const Step& step, int wanted = 3) {
   const std::vector<std::uint16_t> got = run(step, in, 0, rows, splits);
   const std::vector<float> out = halves_to_floats(got),
                            queries = halves_to_floats(queries_of(step));
+  const std::vector<float> sinks = sinks_of(step.heads());
   Compared c;
   for (std::size_t i = 0; i < rows; ++i)
     for (int head = 0; head < step.heads(); ++head) {
       const std::size_t at = i * step.width() + std::size_t(head * step.cache.dim);
       const int to = step.lengths[i], from = step.window > 0 ? std::max(0, to - step.window) : 0;
-      const Expected e = attention_in_double(queries.data() + at, in.data[i], head / step.group,
-                                             step.cache.dim, from, to, double(step.cap));
+      const Expected e = attention_in_double(
+          queries.data() + at, in.data[i], head / step.group, step.cache.dim, from, to,
+          double(step.cap), step.sinks ? double(sinks[std::size_t(head)]) : -INFINITY);
       for (std::size_t j = 0; j < e.out.size(); ++j) {
         const double rounding = std::abs(e.out[j]) * 0x1p-11 + 0x1p-25;  // to F16
         c.add(double(out[at + j]), e.out[j], e.bound[j] + rounding);
@@ -189,6 +195,19 @@ TEST_CASE("Rows of a step have scores with a soft bound", "[cuda][gpu][traits]")
            .lengths = kLengths,
            .cap = 50});
   }
+}
+
+TEST_CASE("Rows of a step count each head's sink once", "[cuda][gpu][traits]") {
+  using enum QuantFormat;
+  for (const QuantFormat type : {kF16, kQ8_0})
+    for (const int window : {0, 128})
+      check({.cache = {.dim = 64, .k = type, .v = type},
+             .group = 8,
+             .window = window,
+             .lengths = kLengths,
+             .sinks = true});
+  check({.lengths = kLengths, .sinks = true}, 1);
+  check_direct({.cache = {.dim = 64}, .group = 8, .lengths = {1, 17, 128, 900}, .sinks = true});
 }
 
 TEST_CASE("Rows of a step attend to quantized caches", "[cuda][gpu]") {

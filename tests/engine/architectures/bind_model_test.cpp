@@ -203,7 +203,7 @@ TEST_CASE("Traits that are not executed are named", "[model]") {
                    m.layers = 1;
                  }),
                  "a dense FFN with clamped SwiGLU"));
-  CHECK(contains(refused([](ModelSpec& m) { m.moe = MixtureOfExperts{.router_bias = true}; }),
+  CHECK(contains(refused([](ModelSpec& m) { m.moe = MixtureOfExperts{.expert_bias = true}; }),
                  "biased experts"));
   CHECK(contains(refused([](ModelSpec& m) { m.heads = 0; }), "width of 0"));
   CHECK(contains(refused([](ModelSpec& m) { m.layers = -1; }), "width of 0"));

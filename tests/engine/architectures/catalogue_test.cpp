@@ -17,27 +17,16 @@ TEST_CASE("Models of the catalogue are executed, but for these", "[engine][archi
                                           "deepseek-v2-lite",
                                           "deepseek-v3",
                                           "deepseek-v3.2",
-                                          "dots.llm1",
-                                          "ernie-4.5-21b-a3b",
-                                          "ernie-4.5-300b-a47b",
                                           "falcon-h1-0.5b",
                                           "gemma-3n-e2b",
                                           "gemma-3n-e4b",
                                           "gemma-4-26b-a4b",
-                                          "glm-4.5",
-                                          "glm-4.5-air",
-                                          "glm-4.5v",
-                                          "glm-4.6v",
-                                          "glm-4.7",
                                           "glm-4.7-flash",
                                           "glm-5",
                                           "glm-5.2",
                                           "granite-4.0-h-micro",
                                           "granite-4.0-h-small",
                                           "granite-4.0-h-tiny",
-                                          "hunyuan-a13b",
-                                          "hy3-295b-a21b",
-                                          "k-exaone-236b-a23b",
                                           "kimi-k2",
                                           "kimi-k2.5",
                                           "kimi-linear-48b-a3b",
@@ -49,12 +38,8 @@ TEST_CASE("Models of the catalogue are executed, but for these", "[engine][archi
                                           "lfm2-8b-a1b",
                                           "lfm2.5-8b-a1b",
                                           "ling-3.0-tiny",
-                                          "ling-flash-2.0",
-                                          "ling-mini-2.0",
                                           "llama-4-maverick",
                                           "llama-4-scout",
-                                          "minimax-m2",
-                                          "minimax-m2.7",
                                           "minimax-m3",
                                           "mistral-large-3-675b",
                                           "mistral-small-4-119b",
@@ -64,7 +49,6 @@ TEST_CASE("Models of the catalogue are executed, but for these", "[engine][archi
                                           "nemotron-3-ultra-550b-a55b",
                                           "nemotron-nano-9b-v2",
                                           "phi-3.5-moe",
-                                          "qwen2-57b-a14b",
                                           "qwen3-next-80b-a3b",
                                           "qwen3.5-0.8b",
                                           "qwen3.5-122b-a10b",
@@ -99,7 +83,7 @@ TEST_CASE("Models of the catalogue are executed, but for these", "[engine][archi
     CHECK(named);
   }
   CHECK(refused == expected);
-  CHECK(executed == 129);
+  CHECK(executed == 145);
 }
 
 }  // namespace rigcast::engine

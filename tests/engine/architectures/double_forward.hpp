@@ -42,6 +42,11 @@ struct Described {
   int input_width = 0;  // of what a token gives every layer beside the residual stream
   int experts = 0, experts_used = 0;
   bool renormalised = true;
+  int dense_layers = 0;   // before those with experts
+  bool sigmoids = false;  // of logits, in place of their softmax
+  double expert_scale = 1;
+  int groups = 1, groups_used = 1;  // of experts
+  bool turns_before_norms = false;
   bool tied = false;
 
   bool halves = true;  // element i turns with i + n / 2; else 2 i with 2 i + 1
@@ -149,10 +154,15 @@ class DoubleModel {
       for (std::size_t i = 0; i < rows; ++i) y[i] += (*bias)[i];
     if (which == 'v' && d_.norms_values)
       for (std::size_t h = 0; h < rows; h += dim) norm(y.data() + h, dim, Doubles(dim, 1));
-    if (which == 'v' || d_.head_norm == Described::kNoHeadNorm) return y;
+    return which == 'v' || d_.turns_before_norms ? y : head_normed(layer, which, std::move(y));
+  }
+
+  Doubles head_normed(int layer, char which, Doubles y) const {
+    if (d_.head_norm == Described::kNoHeadNorm) return y;
+    const std::size_t dim = std::size_t(head_dim(layer));
     const Doubles& weight = get(at(layer, std::string("attn_") + which + "_norm.weight"));
     if (d_.head_norm == Described::kAllHeads) return normed(y, weight);
-    for (std::size_t h = 0; h < rows; h += dim)
+    for (std::size_t h = 0; h < y.size(); h += dim)
       d_.means ? mean_norm(y.data() + h, dim, weight.data() + h) : norm(y.data() + h, dim, weight);
     return y;
   }
@@ -176,11 +186,13 @@ class DoubleModel {
   Doubles attention(int layer, int position, const Doubles& x) {
     Doubles q = projected(layer, 'q', x);
     turn(layer, position, q);
+    if (d_.turns_before_norms) q = head_normed(layer, 'q', std::move(q));
     for (double& v : q) v *= d_.query_scale(position);
     Kv& cache = cache_[std::size_t(d_.cache_of(layer))];
     if (d_.cache_of(layer) == layer) {
       Doubles k = projected(layer, 'k', x);
       turn(layer, position, k);
+      if (d_.turns_before_norms) k = head_normed(layer, 'k', std::move(k));
       cache.keys.push_back(k);
       cache.values.push_back(projected(layer, 'v', x));
     }
@@ -231,7 +243,7 @@ class DoubleModel {
   }
 
   Doubles ffn(int layer, const Doubles& x) const {
-    if (d_.experts > 0) return mixture(layer, x);
+    if (d_.experts > 0 && layer >= d_.dense_layers) return mixture(layer, x);
     const Doubles& down = get(at(layer, "ffn_down.weight"));
     const std::size_t inner = down.size() / x.size();
     const Doubles& up = get(at(layer, "ffn_up.weight"));
@@ -245,19 +257,51 @@ class DoubleModel {
     return gated(times(get(at(layer, "ffn_gate.weight")), x), times(up, x), down, 0, x.size());
   }
 
+  // The best experts by score, in the groups whose two best have the largest sums.
+  std::vector<std::size_t> best(const Doubles& scores) const {
+    const std::size_t width = scores.size() / std::size_t(d_.groups);
+    std::vector<std::pair<double, std::size_t>> sums;
+    for (std::size_t g = 0; g < std::size_t(d_.groups); ++g) {
+      Doubles own(scores.begin() + std::ptrdiff_t(g * width),
+                  scores.begin() + std::ptrdiff_t((g + 1) * width));
+      std::sort(own.rbegin(), own.rend());
+      sums.emplace_back(own[0] + own[1], g);
+    }
+    std::sort(sums.rbegin(), sums.rend());
+    std::vector<std::size_t> order;
+    for (std::size_t g = 0; g < std::size_t(d_.groups_used); ++g)
+      for (std::size_t i = 0; i < width; ++i) order.push_back(sums[g].second * width + i);
+    std::sort(order.begin(), order.end(), [&](auto a, auto b) { return scores[a] > scores[b]; });
+    order.resize(std::size_t(d_.experts_used));
+    return order;
+  }
+
+  // What all tokens pass, besides the experts that are chosen for them.
+  void add_shared(int layer, const Doubles& x, Doubles& to) const {
+    const Doubles* const down = find(at(layer, "ffn_down_shexp.weight"));
+    if (!down) return;
+    const Doubles y = gated(times(get(at(layer, "ffn_gate_shexp.weight")), x),
+                            times(get(at(layer, "ffn_up_shexp.weight")), x), *down, 0, x.size());
+    const Doubles* const router = find(at(layer, "ffn_gate_inp_shexp.weight"));
+    const double weight = router ? 1 / (1 + std::exp(-times(*router, x)[0])) : 1;
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] += weight * y[i];
+  }
+
   Doubles mixture(int layer, const Doubles& x) const {
     Doubles p =
         plus(times(get(at(layer, "ffn_gate_inp.weight")), x), at(layer, "ffn_gate_inp.bias"), 0);
     double all = 0;
-    for (double& v : p) all += v = std::exp(v);
-    std::vector<std::size_t> order(p.size());
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::sort(order.begin(), order.end(), [&](auto a, auto b) { return p[a] > p[b]; });
-    order.resize(std::size_t(d_.experts_used));
+    for (double& v : p) all += v = d_.sigmoids ? 1 / (1 + std::exp(-v)) : std::exp(v);
+    if (!d_.sigmoids)
+      for (double& v : p) v /= all;
+    const std::vector<std::size_t> order =
+        best(plus(plus(p, at(layer, "exp_probs_b.bias"), 0), at(layer, "exp_probs_b"), 0));
+    all = 1;
     if (d_.renormalised) {
       all = 0;
       for (const std::size_t e : order) all += p[e];
     }
+    all /= d_.expert_scale;
     Doubles out(x.size());
     const Doubles& gates = get(at(layer, "ffn_gate_exps.weight"));
     const Doubles& downs = get(at(layer, "ffn_down_exps.weight"));
@@ -271,6 +315,7 @@ class DoubleModel {
           at(layer, "ffn_down_exps.bias"), e * x.size());
       for (std::size_t i = 0; i < y.size(); ++i) out[i] += p[e] / all * y[i];
     }
+    add_shared(layer, x, out);
     return out;
   }
 

@@ -158,6 +158,56 @@ Described plain(const std::string& architecture) {
          d.ffn_norm = "post_attention_norm";
          d.clamped = true;
        }},
+      {"qwen2moe", [&] { rope(true, 1e6, 1e-6), d.renormalised = false; }},
+      {"glm4moe",
+       [&] {
+         rope(true, 1e6, 1e-5, 16);
+         d.ffn_norm = "post_attention_norm";
+         d.sigmoids = true;
+       }},
+      {"minimax-m2",
+       [&] {
+         rope(true, 5e6, 1e-6, 16);
+         d.head_norm = Described::kAllHeads;
+         d.sigmoids = true;
+       }},
+      {"ernie4_5-moe", [&] { rope(false, 5e5, 1e-5); }},
+      {"hunyuan-moe",
+       [&] {
+         rope(true, 11'158'840, 1e-5);
+         d.head_norm = Described::kEachHead;
+         d.turns_before_norms = true;
+       }},
+      {"bailingmoe2",
+       [&] {
+         rope(true, 6e5, 1e-6, 16);
+         d.head_norm = Described::kEachHead;
+         d.fused_qkv = d.sigmoids = true;
+         d.groups = 4;
+         d.groups_used = 2;
+         d.expert_scale = 2.5;
+       }},
+      {"dots1",
+       [&] {
+         rope(true, 1e7, 1e-5);
+         d.head_norm = Described::kEachHead;
+         d.sigmoids = true;
+         d.expert_scale = 2.5;
+       }},
+      {"exaone-moe",
+       [&] {
+         rope(true, 1e6, 1e-5);
+         d.head_norm = Described::kEachHead;
+         d.sigmoids = true;
+         d.expert_scale = 2.5;
+       }},
+      {"hy_v3",
+       [&] {
+         rope(true, 11'158'840, 1e-5);
+         d.head_norm = Described::kEachHead;
+         d.sigmoids = true;
+         d.expert_scale = double(2.826f);
+       }},
       {"olmoe",
        [&] {
          rope(true, 1e4, 1e-5);
@@ -257,7 +307,7 @@ void describe_variants(const std::string& name, Described& d) {
       return sees_all(layer, 4) ? yarn_frequency(5e5, pair, 8, 32, 1) : local(layer, pair);
     };
     d.magnitude = [=](int layer) { return sees_all(layer, 4) ? yarn_magnitude : 1; };
-  } else if (name == "exaone4-windows") {
+  } else if (name == "exaone4-windows" || name == "exaone-moe") {
     windows(4);
     const auto turns = d.frequency;
     d.frequency = [=](int layer, int pair) { return sees_all(layer, 4) ? 0 : turns(layer, pair); };
@@ -280,6 +330,11 @@ Described described(const FamilyFile& f) {
   d.kv_heads = f.traits.kv_heads;
   d.experts = f.traits.experts;
   d.experts_used = f.traits.experts_used;
+  d.dense_layers = f.traits.dense_layers;
+  if (f.name == "glm4moe-norms") {
+    d.head_norm = Described::kEachHead;
+    d.expert_scale = 2.5;
+  }
   describe_variants(f.name, d);
   return d;
 }

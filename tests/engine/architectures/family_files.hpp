@@ -148,6 +148,54 @@ inline FamilyFile gemma4_small_file() {
   return out;
 }
 
+/// Mixtures with a shared expert, or whose router is no plain softmax. Biases of the choice differ
+/// by as much as probabilities do.
+inline std::vector<FamilyFile> routed_files() {
+  struct Case {
+    const char* name;
+    const char* architecture;
+    std::int64_t shared_ffn = 0;
+    int dense_layers = 0, nextn_layers = 0;
+    float bias_step = 0;
+  };
+  const Case cases[] = {{"qwen2moe", "qwen2moe", 320},
+                        {"glm4moe", "glm4moe", 160, 1, 1, 0.05f},
+                        {"glm4moe-norms", "glm4moe", 320, 2, 0, 0.05f},
+                        {"minimax-m2", "minimax-m2", 0, 0, 0, 0.05f},
+                        {"ernie4_5-moe", "ernie4_5-moe", 320, 1, 0, 0.03f},
+                        {"hunyuan-moe", "hunyuan-moe", 160},
+                        {"bailingmoe2", "bailingmoe2", 160, 1, 0, 0.05f},
+                        {"dots1", "dots1", 320, 1, 0, 0.05f},
+                        {"exaone-moe", "exaone-moe", 160, 1, 0, 0.05f},
+                        {"hy_v3", "hy_v3", 160, 1, 0, 0.05f}};
+  std::vector<FamilyFile> out;
+  for (const Case& c : cases) {
+    FamilyFile f{c.name, family_traits(c.architecture)};
+    f.traits.experts = f.name == "bailingmoe2" ? 16 : 8;
+    f.traits.experts_used = 3;
+    f.traits.shared_ffn = c.shared_ffn;
+    f.traits.dense_layers = c.dense_layers;
+    f.traits.nextn_layers = c.nextn_layers;
+    f.traits.qk_norm = f.name == "glm4moe-norms";
+    // llama.cpp takes dots.llm1's keys to be of as many heads as its queries.
+    if (f.name == "dots1") f.traits.kv_heads = f.traits.heads;
+    if (f.name == "bailingmoe2") {
+      f.keys.emplace_back("expert_group_count", 4u);
+      f.keys.emplace_back("expert_group_used_count", 2u);
+    }
+    if (f.name == "exaone-moe") {
+      f.traits.window = 48;
+      f.traits.window_full_every = 4;
+    }
+    const char* const bias = f.name == "hy_v3" ? ".exp_probs_b" : ".exp_probs_b.bias";
+    for (int i = c.dense_layers; c.bias_step > 0 && i < f.traits.layers; ++i)
+      f.vectors.emplace_back("blk." + std::to_string(i) + bias,
+                             ramp_factors(-0.2f, c.bias_step, std::size_t(f.traits.experts)));
+    out.push_back(std::move(f));
+  }
+  return out;
+}
+
 inline std::vector<FamilyFile> family_files() {
   std::vector<FamilyFile> out;
   for (const char* plain :
@@ -189,6 +237,7 @@ inline std::vector<FamilyFile> family_files() {
   out.back().traits.qk_norm = true;
   for (FamilyFile& f : out) f.traits.tied = f.traits.tied || f.traits.architecture == "command-r";
   for (FamilyFile& f : windowed_files()) out.push_back(std::move(f));
+  for (FamilyFile& f : routed_files()) out.push_back(std::move(f));
   return out;
 }
 

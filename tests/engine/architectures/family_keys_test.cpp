@@ -92,6 +92,32 @@ TEST_CASE("Values of RoPE scaling that make no sense are refused with their key"
                 {{"rope.scaling.type", std::string("longrope")}, {"rope.scaling.factor", 32.0f}});
 }
 
+TEST_CASE("Groups, functions and scales of routers are read, and refused where they make no sense",
+          "[gguf]") {
+  const auto with = [](std::vector<std::pair<std::string, KeyValue>> keys) {
+    return read_with("minimax-m2", std::move(keys), [](FamilyFile& f) { f.traits.experts = 8; });
+  };
+  const auto sound = with({{"expert_group_count", 4u},
+                           {"expert_group_used_count", 2u},
+                           {"expert_weights_scale", 2.5f}});
+  INFO(error_of(sound));
+  REQUIRE(sound.ok());
+  CHECK(sound->hyper.routing.sigmoid);
+  CHECK(sound->hyper.routing.groups == 4);
+  CHECK(sound->hyper.routing.groups_used == 2);
+  CHECK(sound->hyper.routing.scale == 2.5f);
+  for (const auto& [groups, used] :
+       {std::pair{3u, 2u}, {8u, 4u}, {5u, 1u}})  // no equal groups, of one, no equal ones
+    CHECK(contains(
+        error_of(with({{"expert_group_count", groups}, {"expert_group_used_count", used}})),
+        "groups of which"));
+  CHECK(contains(error_of(with({{"expert_group_count", 4u}, {"expert_group_used_count", 5u}})),
+                 "expert_group_used_count"));
+  CHECK(contains(error_of(with({{"expert_group_count", 9u}})), "expert_group_count"));
+  for (const float odd : {-1.0f, NAN, 1e30f})
+    CHECK(contains(error_of(with({{"expert_weights_scale", odd}})), "expert_weights_scale"));
+}
+
 TEST_CASE("Sections of RoPE are all pairs that turn, none by a fourth position", "[gguf]") {
   for (const std::string architecture : {"qwen2vl", "qwen3vl"}) {
     const std::string key = architecture + ".rope.dimension_sections";

@@ -241,7 +241,7 @@ TEST_CASE("Equal experts are one dense FFN, however many are used", "[forward]")
     const Logits expected = forward(dense, kPrompt);
     CHECK(difference(forward(mixture.model, kPrompt), expected) < kRounding);
     // Probabilities among all experts sum to less than 1, unless all are used.
-    mixture.model.hyper.normalised_experts = false;
+    mixture.model.hyper.routing.normalised = false;
     const double scaled = difference(forward(mixture.model, kPrompt), expected);
     CHECK((used == 4 ? scaled < kRounding : scaled > 0.01));
   }

@@ -172,23 +172,54 @@ TEST_CASE("Attention of two tokens by hand", "[ops]") {
 TEST_CASE("Experts are the likeliest, the first of equals, with their probabilities", "[ops]") {
   // Probabilities 1/8, 4/8, 1/8, 2/8.
   const Vector logits = {0, std::log(4.0f), 0, std::log(2.0f)};
-  const auto all = choose_experts(logits, 3, false);
+  const auto all = choose_experts(logits, 3, {.normalised = false});
   REQUIRE(all.size() == 3);
   CHECK(all[0].expert == 1);
   CHECK(all[1].expert == 3);
   CHECK(all[2].expert == 0);
   CHECK(double(all[0].weight) == Approx(0.5).margin(1e-7));
   CHECK(double(all[1].weight) == Approx(0.25).margin(1e-7));
-  const auto normalised = choose_experts(logits, 2, true);
+  const auto normalised = choose_experts(logits, 2, {});
   CHECK(double(normalised[0].weight) == Approx(2.0 / 3).margin(1e-7));
   CHECK(double(normalised[1].weight) == Approx(1.0 / 3).margin(1e-7));
-  const auto far = choose_experts(Vector{0, -500, -400}, 3, true);
+  const auto far = choose_experts(Vector{0, -500, -400}, 3, {});
   CHECK(far[1].expert == 2);  // both probabilities round to 0
+}
+
+TEST_CASE("A bias moves the choice of experts alone, and a scale their weights", "[ops]") {
+  // Sigmoids 1/2, 3/4, 2/3, 1/5.
+  const Vector logits = {0, std::log(3.0f), std::log(2.0f), -std::log(4.0f)};
+  const Vector bias = {0, -0.2f, 0, 0.5f};  // 0.5, 0.55, 0.667, 0.7
+  const auto chosen =
+      choose_experts(logits, 3, {.sigmoid = true, .normalised = false, .scale = 2}, bias);
+  CHECK(chosen[0].expert == 3);
+  CHECK(chosen[1].expert == 2);
+  CHECK(chosen[2].expert == 1);
+  CHECK(double(chosen[0].weight) == Approx(2.0 / 5).margin(1e-6));
+  CHECK(double(chosen[2].weight) == Approx(2 * 0.75).margin(1e-6));
+  const auto normalised = choose_experts(logits, 2, {.sigmoid = true}, bias);
+  CHECK(double(normalised[0].weight) == Approx(0.2 / (0.2 + 2.0 / 3)).margin(1e-6));
+  // Sums that round to 0 do not divide by it.
+  const auto none = choose_experts(Vector{-100, -200}, 2, {.sigmoid = true});
+  CHECK(none[0].weight < 1e-30f);
+}
+
+TEST_CASE("Experts are those of the groups whose two best are best", "[ops]") {
+  // Sigmoids of the groups: 0.9 0.1 0.1, 0.6 0.6 0.1, 0.7 0.4 0.3.
+  Vector logits;
+  for (const double p : {0.9, 0.1, 0.1, 0.6, 0.6, 0.1, 0.7, 0.4, 0.3})
+    logits.push_back(float(std::log(p / (1 - p))));
+  const ExpertRouting routing{.sigmoid = true, .groups = 3, .groups_used = 2};
+  const auto chosen = choose_experts(logits, 4, routing);
+  CHECK(chosen[0].expert == 6);
+  CHECK(chosen[1].expert == 3);
+  CHECK(chosen[2].expert == 4);
+  CHECK(chosen[3].expert == 7);
 }
 
 TEST_CASE("A NaN among the router's logits is chosen last, with no weight", "[ops]") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const auto chosen = choose_experts(Vector{nan, 1, 2}, 3, true);
+  const auto chosen = choose_experts(Vector{nan, 1, 2}, 3, {});
   CHECK(chosen[0].expert == 2);
   CHECK(chosen[1].expert == 1);
   CHECK(chosen[2].expert == 0);

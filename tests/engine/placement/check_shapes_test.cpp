@@ -35,20 +35,48 @@ TEST_CASE("Shapes that a GPU computes are not refused") {
   CHECK(refusal(t) == "");
 }
 
-TEST_CASE("Sinks and biased experts are not executed on a GPU") {
+TEST_CASE("Sinks and biased experts are executed on a GPU") {
   TinyTraits t;
   t.layers = 1;
   t.experts = 4;
   t.architecture = "gpt-oss";
-  CHECK(says(refusal(t), "with attention sinks is not executed on a GPU"));
-  CHECK(says(refusal(t), "--device cpu"));
-  TinyModel without = make_tiny_model(t);
-  for (LayerOp& op : without.model.layers[0].ops)
-    if (op.kind == OpKind::kAttention) op.weights.clear();
-  without.model.layers[0].sinks.clear();
-  const auto error = check_shapes_on_gpu(without.model);
+  CHECK(refusal(t) == "");
+}
+
+TEST_CASE(
+    "Shared experts, sigmoids of routers and norms of rotated heads are not executed on a GPU") {
+  TinyTraits t;
+  t.layers = 1;
+  t.experts = 4;
+  t.architecture = "qwen2moe";
+  CHECK(refusal(t) == "");
+  t.shared_ffn = 512;
+  CHECK(says(refusal(t), "with shared experts is not executed on a GPU"));
+  t.shared_ffn = 0;
+  t.architecture = "minimax-m2";
+  CHECK(says(refusal(t), "with a router of sigmoids"));
+  t.architecture = "hunyuan-moe";
+  CHECK(says(refusal(t), "with norms of rotated heads"));
+}
+
+TEST_CASE("Traits that CPUs alone compute are refused by name on a GPU") {
+  const auto refused = [](const char* architecture, const auto& change) {
+    TinyTraits t;
+    t.architecture = architecture;
+    change(t);
+    return refusal(t);
+  };
+  const auto nothing = [](TinyTraits&) {};
+  for (const char* architecture : {"command-r", "cohere2", "falcon"})
+    CHECK(says(refused(architecture, nothing), "with norms that subtract a mean is not executed"));
+  CHECK(says(refused("apertus", nothing), "with an FFN without a gate is not executed"));
+  CHECK(says(refused("gemma4", nothing), "with values that are shared or normed is not executed"));
+  CHECK(says(refused("gemma4", [](TinyTraits& t) { t.layer_embedding = 32; }), "on a GPU"));
+  TinyModel biased = make_tiny_model({.layers = 1});
+  biased.model.head_bias.assign(500, 0.5f);
+  const auto error = check_shapes_on_gpu(biased.model);
   REQUIRE(error);
-  CHECK(says(error->message, "with experts that are biased or clamped is not executed on a GPU"));
+  CHECK(says(error->message, "with a bias of logits is not executed on a GPU"));
 }
 
 TEST_CASE("Heads that a GPU does not compute are refused with their width") {

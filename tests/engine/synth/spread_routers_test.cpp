@@ -63,7 +63,7 @@ double distinct_experts(const TinyTraits& t, const std::vector<std::vector<Logit
     std::set<int> distinct;
     for (std::size_t token = 0; token < n; ++token)
       for (const ref::ChosenExpert& chosen :
-           ref::choose_experts(scores(logits[layer][token], int(layer)), t.experts_used, true))
+           ref::choose_experts(scores(logits[layer][token], int(layer)), t.experts_used, {}))
         distinct.insert(chosen.expert);
     sum += double(distinct.size());
   }

@@ -64,7 +64,8 @@ bool has_other_traits(const ModelSpec& m) {
   const Architecture* const a = find_architecture(m.architecture);
   return !a || a->norms != NormPlan::kBefore || a->activation != FfnActivation::kSilu ||
          a->rotates || a->scales_queries || a->set_usual || m.fused_qkv || m.fused_gate_up ||
-         m.qk_norm_wide || m.rope_factors > 0 || m.output_bias;
+         m.qk_norm_wide || m.rope_factors > 0 || m.output_bias ||
+         (m.moe && (m.moe->shared_ffn > 0 || m.moe->router_bias));
 }
 
 // As many heads as fill blocks of 256 weights.
@@ -86,12 +87,14 @@ ModelSpec tiny_like(const ModelSpec& of) {
   m.ffn = of.ffn > 0 ? 512 : 0;
   m.vocabulary = 256;
   m.context = 512;
+  m.nextn_layers = 0;
   if (m.window) m.window->tokens = std::min<std::int64_t>(m.window->tokens, 64);
   // Layers before them keep a cache of each kind.
   if (m.shared_kv_layers > 0) m.shared_kv_layers = m.layers - (m.window ? m.window->full_every : 1);
   if (!m.moe) return m;
   m.moe->experts = m.moe->experts_used = 4;  // all are used, as above
   m.moe->expert_ffn = 512;
+  if (m.moe->shared_ffn > 0) m.moe->shared_ffn = 512;
   m.moe->dense_layers = std::min(m.moe->dense_layers, 1);
   return m;
 }

@@ -19,8 +19,10 @@ constexpr int kMaxUnthrottledTokens = 512;
 void attend_batch(const ForwardContext& f, const Cache& cache, int kept, int layer, int tokens) {
   const ActivationBuffers& v = f.buffers.vectors;
   const AttentionShape& a = f.layer(layer).attention;
-  attend_causally(f.stream, {v.queries, tokens, a.heads, int(a.window), 0, soft_cap(f, layer)},
-                  cache, kept, f.buffers.token.position, f.buffers.batch.x);
+  attend_causally(
+      f.stream,
+      {v.queries, tokens, a.heads, int(a.window), 0, soft_cap(f, layer), f.layer(layer).sinks},
+      cache, kept, f.buffers.token.position, f.buffers.batch.x);
 }
 
 void place_tokens(const ForwardContext& f, const Cache& cache, int kept, int layer, int tokens) {

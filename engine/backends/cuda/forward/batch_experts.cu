@@ -16,9 +16,19 @@ namespace {
 
 // The weights of the experts that a grouped product computes.
 struct GroupWeights {
-  const DeviceMatrixStack &gate, &up, &down;
+  DeviceMatrixStack gate, up, down;
   GateFunction function;
 };
+// `gate`, `up` and `down`: the layer's, where they are; its biases stay where it has them.
+GroupWeights weights_of(const DeviceLayer& w, const DeviceMatrixStack& gate,
+                        const DeviceMatrixStack& up, const DeviceMatrixStack& down) {
+  return {biased(gate, w.expert_gate_bias), biased(up, w.expert_up_bias),
+          biased(down, w.expert_down_bias), w.gate_function};
+}
+GroupWeights weights_of(const DeviceLayer& w) {
+  return weights_of(w, w.expert_gate, w.expert_up, w.expert_down);
+}
+
 void multiply_groups(const ForwardContext& f, const GroupWeights& w, const ExpertGroups& g) {
   const SmallBatchBuffers& v = f.buffers.small_batch;
   grouped_gate_up(w.gate, w.up, g, f.buffers.batch.x, v.gate_out, v.ffn_hidden, f.stream,
@@ -43,7 +53,7 @@ void multiply_copied(const ForwardContext& f, ExpertStream& copied, int layer,
     ExpertGroups own = g;
     own.groups += groups_of(0, here.first);
     own.at_most = groups_of(here.first, here.end);
-    multiply_groups(f, {here.gate, here.up, here.down, f.layer(layer).gate_function}, own);
+    multiply_groups(f, weights_of(f.layer(layer), here.gate, here.up, here.down), own);
   });
 }
 
@@ -62,13 +72,13 @@ bool has_tiled_experts(const ForwardContext& f, const DeviceLayer& w, int tokens
   return tiled_group_values(g, f.hidden()) <= 2 * room && tiled_group_values(g, width) <= room;
 }
 
-void multiply_tiled(const ForwardContext& f, const DeviceLayer& w, const ExpertGroups& g,
+void multiply_tiled(const ForwardContext& f, const GroupWeights& w, const ExpertGroups& g,
                     const float* rows) {
   const SmallBatchBuffers& v = f.buffers.small_batch;
   auto* const x = reinterpret_cast<__half*>(v.gate_out);
   tile_groups(f.stream, g, rows, f.hidden(), x);
-  tiled_experts_gate_up(w.expert_gate, w.expert_up, g, x, v.ffn_hidden, f.stream, w.gate_function);
-  tiled_experts_down(w.expert_down, g, v.ffn_hidden, v.experts, f.stream);
+  tiled_experts_gate_up(w.gate, w.up, g, x, v.ffn_hidden, f.stream, w.function);
+  tiled_experts_down(w.down, g, v.ffn_hidden, v.experts, f.stream);
 }
 
 // The norm of rows [first, first + tokens) of vectors.hidden, and the same at batch.x if `halves`.
@@ -99,13 +109,14 @@ void experts_by_grouped_gemm(const ForwardContext& f, ExpertStream* copied, int 
   g.group_tokens = tiled ? tiled_group_tokens(tokens, g.chosen.used, g.experts)
                          : group_tokens_for(tokens, g.chosen.used, g.experts);
   const float* const normed = norm_for_experts(f, w.ffn_norm, first, tokens, !tiled);
-  route_batch({w.router, f.hyper().normalised_experts, v.router_logits}, normed, g, f.stream);
+  route_batch({w.router, f.hyper().routing.normalised, v.router_logits, nullptr, w.router_bias},
+              normed, g, f.stream);
   if (tiled)
-    multiply_tiled(f, w, g, normed);
+    multiply_tiled(f, weights_of(w), g, normed);
   else if (copied)
     multiply_copied(f, *copied, layer, g);
   else
-    multiply_groups(f, {w.expert_gate, w.expert_up, w.expert_down, w.gate_function}, g);
+    multiply_groups(f, weights_of(w), g);
   const Branch branch(f, w.ffn_post_norm, first);
   add_experts(g, v.experts, {branch.to(), f.hidden(), branch.adds()}, f.stream);
   branch.finish(tokens);

@@ -80,7 +80,7 @@ void attend_on_gpu(const ForwardContext& f, KvState& kv, HostOffload* host, int 
   kv.done(kept);
   if (of_host > 0) receive_cold_partials(f, *host, a, splits++);
   merge_partials(f.stream, token.partials, splits, a.heads, int(a.head_dim),
-                 attn_out_form(token, needs_floats(f.layer(layer).output)));
+                 attn_out_form(token, needs_floats(f.layer(layer).output)), f.layer(layer).sinks);
 }
 
 void attend_on_host(const ForwardContext& f, HostOffload& host, int layer) {
@@ -133,7 +133,8 @@ void ffn(const ForwardContext& f, const DeviceLayer& w) {
 
 void choose_experts(const ForwardContext& f, const DeviceLayer& w, const float* x) {
   const DecodeBuffers& token = f.buffers.token;
-  const Router router{w.router, f.hyper().normalised_experts, token.router_logits, token.arrivals};
+  const Router router{w.router, f.hyper().routing.normalised, token.router_logits, token.arrivals,
+                      w.router_bias};
   route(router, x, token.chosen, f.stream, Start::kEarly);
 }
 
@@ -192,12 +193,13 @@ void queue_experts(const ForwardContext& f, const DeviceLayer& w, int row) {
   const DecodeBuffers& token = f.buffers.token;
   const Inputs x = norm(f, w.ffn_norm, true, row);
   choose_experts(f, w, x.floats);
-  experts_gate_up(w.expert_gate, w.expert_up, token.chosen, x,
-                  ffn_hidden_form(token, w.expert_down.first), f.stream, Start::kEarly,
-                  w.gate_function);
+  experts_gate_up(biased(w.expert_gate, w.expert_gate_bias), biased(w.expert_up, w.expert_up_bias),
+                  token.chosen, x, ffn_hidden_form(token, w.expert_down.first), f.stream,
+                  Start::kEarly, w.gate_function);
   const Branch branch(f, w.ffn_post_norm, row);
-  experts_down(w.expert_down, token.chosen, {token.ffn_hidden_quantized, token.ffn_hidden},
-               {branch.added_to(), branch.to()}, f.stream, Start::kEarly);
+  experts_down(biased(w.expert_down, w.expert_down_bias), token.chosen,
+               {token.ffn_hidden_quantized, token.ffn_hidden}, {branch.added_to(), branch.to()},
+               f.stream, Start::kEarly);
   branch.finish(1);
 }
 

@@ -32,11 +32,16 @@ void attend_singles(const ForwardContext& f, const SequenceRows& step, int kept,
     const int rows = std::min(step.partial_rows, step.singles - first);
     const StepRows at{step.at.position + first, step.at.sequence + first};
     const HalfRows out{f.buffers.batch.x, first, tiled};
-    const StepAttention attention{f.buffers.vectors.queries + first * width, rows, a.heads,
-                                  int(a.window), soft_cap(f, layer)};
+    const StepAttention attention{f.buffers.vectors.queries + first * width,
+                                  rows,
+                                  a.heads,
+                                  int(a.window),
+                                  soft_cap(f, layer),
+                                  f.layer(layer).sinks};
     attend_rows(f.stream, attention, step.cache, kept, step.splits, at, step.partials, out);
     if (step.splits.count > 1)
-      merge_rows(f.stream, step.partials, rows, step.splits.count, a.heads, int(a.head_dim), out);
+      merge_rows(f.stream, step.partials, rows, step.splits.count, a.heads, int(a.head_dim), out,
+                 f.layer(layer).sinks);
   }
 }
 
@@ -46,7 +51,7 @@ void attend_chunk(const ForwardContext& f, const SequenceRows& step, const Promp
   const std::int64_t first = std::int64_t(chunk.first_row) * q_width(a);
   attend_causally(f.stream,
                   {f.buffers.vectors.queries + first, chunk.rows, a.heads, int(a.window), 0,
-                   soft_cap(f, layer)},
+                   soft_cap(f, layer), f.layer(layer).sinks},
                   step.cache.of_sequence(chunk.sequence), kept, step.at.position + chunk.first_row,
                   f.buffers.batch.x + first);
 }

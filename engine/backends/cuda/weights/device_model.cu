@@ -136,6 +136,7 @@ class Plan {
     to.wide_k_norm = std::int64_t(from.k_norm.size()) > from.attention.head_dim;
     to.scales_by_position = uses(from.ops, OpKind::kScaleByPosition);
     if (from.has_gelu()) to.gate_function = GateFunction::kGelu;
+    if (from.has_clamped_experts()) to.gate_function = GateFunction::kClampedSwiglu;
   }
 
   void matrix(const Matrix& from, std::string name, DeviceMatrix& to, bool on_host = false,

@@ -32,15 +32,16 @@ struct DeviceLayer {
   const float *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr, *output_bias = nullptr;
   const float *q_norm = nullptr, *k_norm = nullptr;
   const float *attention_post_norm = nullptr, *ffn_post_norm = nullptr;
-  // Of layers that a GPU refuses (check_shapes_on_gpu): always nullptr.
   const float *sinks = nullptr, *router_bias = nullptr;
   const float *attention_norm_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;
   const float *input_norm = nullptr, *layer_scale = nullptr;
   DeviceMatrix input_gate, input_projection;
+  const float *selection_bias = nullptr, *shared_router = nullptr;
   const float *expert_gate_bias = nullptr, *expert_up_bias = nullptr, *expert_down_bias = nullptr;
   DeviceMatrix q, k, v, output;
   DeviceMatrix gate, up, down;  // matrices of a dense FFN
   DeviceMatrix router;          // router of a MoE layer
+  DeviceMatrix shared_gate, shared_up, shared_down;
   DeviceMatrixStack expert_gate, expert_up, expert_down;
 };
 

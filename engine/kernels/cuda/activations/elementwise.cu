@@ -213,7 +213,10 @@ __global__ void gate_times_kernel(int packs, ConstRows gate, ConstRows up, Rows 
   const Pack<N> g = load_as<In, N>(row_of(gate, blockIdx.y), i);
   Pack<N> value = load_as<In, N>(row_of(up, blockIdx.y), i);
 #pragma unroll
-  for (int k = 0; k < N; ++k) value.v[k] *= gate_of(g.v[k], function);
+  for (int k = 0; k < N; ++k) {
+    const GateAndUp in = as_taken(g.v[k], value.v[k], function);
+    value.v[k] = in.up * gate_of(in.gate, function);
+  }
   store_as<__half, N>(row_of(out, blockIdx.y), i, value);
 }
 

@@ -69,7 +69,7 @@ __device__ void quantize_32(float x, int block, int lane, const QuantizedActivat
 // One thread block merges 32 columns.
 __global__ void __launch_bounds__(32 * kWarps)
     merge(Partials partials, int count, int heads, int dim, float* out,
-          QuantizedActivations quantized, HalfRows halves) {
+          QuantizedActivations quantized, HalfRows halves, Sinks sinks) {
   __shared__ Column columns[kWarps][32];
   allow_next_kernel();
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
@@ -77,6 +77,7 @@ __global__ void __launch_bounds__(32 * kWarps)
   const std::int64_t row = blockIdx.y, width = std::int64_t(heads) * dim;
   partials.m += row * count * heads, partials.l += row * count * heads;
   partials.o += row * count * width;
+  const float sink = sinks ? sinks[column / dim] : 0;
   wait_for_inputs();
   columns[warp][lane] = column_of_warp(partials, count, heads, dim, column, warp);
   __syncthreads();
@@ -85,7 +86,8 @@ __global__ void __launch_bounds__(32 * kWarps)
 #pragma unroll
   for (int w = 0; w < kWarps; ++w)
     m[w] = columns[w][lane].m, l[w] = columns[w][lane].l, o[w] = columns[w][lane].o;
-  const Column sum = mix(m, l, o);
+  Column sum = mix(m, l, o);
+  if (sinks) sum.l += sink_term(sink, sum.m);
   const float x = __fdiv_rn(sum.o, sum.l);
   if (out) out[column] = x;
   if (halves.to) halves.to[index_in(halves, row, width, column)] = __float2half_rn(x);
@@ -95,18 +97,18 @@ __global__ void __launch_bounds__(32 * kWarps)
 }  // namespace
 
 void merge_partials(const Stream& stream, const Partials& partials, int count, int heads,
-                    int head_dim, const Outputs& out) {
+                    int head_dim, const Outputs& out, Sinks sinks) {
   const dim3 grid(unsigned(heads * head_dim / 32));
   launch(stream, {grid, dim3(32 * kWarps)}, Start::kEarly, merge, partials, count, heads, head_dim,
-         out.floats, out.quantized, HalfRows{});
+         out.floats, out.quantized, HalfRows{}, sinks);
 }
 
 void merge_rows(const Stream& stream, const Partials& partials, int rows, int splits, int heads,
-                int head_dim, const HalfRows& out) {
+                int head_dim, const HalfRows& out, Sinks sinks) {
   if (rows < 1) return;
   const dim3 grid(unsigned(heads * head_dim / 32), unsigned(rows));
   launch(stream, {grid, dim3(32 * kWarps)}, Start::kEarly, merge, partials, splits, heads, head_dim,
-         static_cast<float*>(nullptr), QuantizedActivations{}, out);
+         static_cast<float*>(nullptr), QuantizedActivations{}, out, sinks);
 }
 
 }  // namespace rigcast::engine::cuda

@@ -19,10 +19,24 @@ struct Partials {
   float* o = nullptr;  // [split][heads][head_dim]
 };
 
+/// Sinks, one a head: scores (exponents of e) that the softmax counts and no value has. They join
+/// where partials are merged into an output, once. null: none.
+using Sinks = const float*;
+
+#ifdef __CUDACC__
+/// What a head's sink adds to its l, a sum of 2^(score - m).
+__device__ __forceinline__ float sink_term(float sink, float m) {
+  constexpr float kLog2E = 1.4426950408889634f;
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(fmaf(sink, kLog2E, -m)));
+  return power;
+}
+#endif
+
 /// out [heads][head_dim] = the attention output, merged from partials [0, count). heads * head_dim
-/// is a multiple of 32. NaN where all partials are empty.
+/// is a multiple of 32. NaN where all partials are empty and there are no sinks.
 void merge_partials(const Stream& stream, const Partials& partials, int count, int heads,
-                    int head_dim, const Outputs& out);
+                    int head_dim, const Outputs& out, Sinks sinks = nullptr);
 
 /// Where rows of F16 are written: one after the other, or tiled for `tiled` tokens
 /// (tile_order.hpp).
@@ -44,6 +58,6 @@ __device__ inline std::int64_t index_in(const HalfRows& rows, std::int64_t row, 
 /// [row][split][heads] of splits [0, splits). heads * head_dim is a multiple of 32; where rows are
 /// tiled, of kTileColumns.
 void merge_rows(const Stream& stream, const Partials& partials, int rows, int splits, int heads,
-                int head_dim, const HalfRows& out);
+                int head_dim, const HalfRows& out, Sinks sinks = nullptr);
 
 }  // namespace rigcast::engine::cuda

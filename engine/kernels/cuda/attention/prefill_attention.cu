@@ -20,6 +20,7 @@ struct Task {
   __half* out;
   int heads, group, dim, window, layer, rows;
   SoftCap cap;
+  Sinks sinks;
 };
 
 // The shape of a block: kProducts products of 16 rows for each warp, kKeys keys at once.
@@ -309,7 +310,12 @@ __device__ void write_rows(const Task& t, int head, int first_row, const Softmax
   for (int i = 0; i < S::kProducts; ++i)
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const float scale = 1.0f / row_sum(mix.l[i][h]);
+      float l = row_sum(mix.l[i][h]);
+      if (t.sinks) {
+        const int query = first_row + i * 16 + lane / 4 + 8 * h;
+        l += sink_term(t.sinks[head * t.group + query % t.group], mix.m[i][h]);
+      }
+      const float scale = 1.0f / l;
       __half* row = own + (i * 16 + lane / 4 + 8 * h) * S::kStride + lane % 4 * 2;
 #pragma unroll
       for (int d = 0; d < S::kDim / 8; ++d)
@@ -448,8 +454,8 @@ void attend_causally(const Stream& stream, const PrefillAttention& attention, co
                      int layer, const int* position, __half* out) {
   if (attention.tokens < 1) return;
   const int group = attention.heads / cache.kv_heads;
-  const Task t{attention.queries, out,   attention.heads,          group,        cache.head_dim,
-               attention.window,  layer, attention.tokens * group, attention.cap};
+  const Task t{attention.queries, out,   attention.heads,          group,         cache.head_dim,
+               attention.window,  layer, attention.tokens * group, attention.cap, attention.sinks};
   const auto run = t.dim <= 64    ? launch_width<64>
                    : t.dim <= 96  ? launch_width<96>
                    : t.dim <= 128 ? launch_width<128>

@@ -4,6 +4,7 @@
 #include <cuda_fp16.h>
 
 #include "engine/cuda/launch.cuh"
+#include "engine/kernels/cuda/attention/merge_partials.cuh"
 #include "engine/kernels/cuda/attention/soft_cap.cuh"
 #include "engine/kernels/cuda/kv/cache.cuh"
 
@@ -18,6 +19,7 @@ struct PrefillAttention {
   /// GPU that offers less: 65,536 on Turing.
   int shared_bytes = 0;
   SoftCap cap{};
+  Sinks sinks = nullptr;
 };
 
 /// Writes out [tokens][heads * head_dim]. Token i is at *position + i, where `position` is in the

@@ -15,6 +15,7 @@ struct Task {
   int wanted;       // splits of a row
   SoftCap cap;
   HalfRows out;  // of rows that have one split
+  Sinks sinks;   // likewise
 };
 
 // The queries of a KV head's group, zeros past the last one.
@@ -83,12 +84,14 @@ __global__ void __launch_bounds__(32 * kSplitWarps, kDim > 128 ? 1
   const auto* mixes = reinterpret_cast<const Shared<kDim>*>(shared);
   if (gridDim.x > 1) return write_partial(t.dim, mixes, own_bytes, m, warps, rows, at, out);
   // As merge_rows() would for one partial.
-  merge_warps(mixes, own_bytes, m, warps, rows, [&](int i, int column, float, float l, float o) {
-    if (column >= t.dim) return;
-    const std::int64_t width = std::int64_t(t.heads) * t.dim;
-    t.out.to[index_in(t.out, row, width, std::int64_t(first_head + i) * t.dim + column)] =
-        __float2half_rn(__fdiv_rn(o, l));
-  });
+  merge_warps(
+      mixes, own_bytes, m, warps, rows, [&](int i, int column, float m_all, float l, float o) {
+        if (column >= t.dim) return;
+        if (t.sinks) l += sink_term(t.sinks[first_head + i], m_all);
+        const std::int64_t width = std::int64_t(t.heads) * t.dim;
+        t.out.to[index_in(t.out, row, width, std::int64_t(first_head + i) * t.dim + column)] =
+            __float2half_rn(__fdiv_rn(o, l));
+      });
 }
 
 template <int kDim, bool kDirect>
@@ -144,7 +147,8 @@ void attend_rows(const Stream& stream, const StepAttention& attention, const Cac
                0,
                splits.wanted,
                attention.cap,
-               out};
+               out,
+               attention.sinks};
   const auto run = t.dim <= 64    ? launch_width<64>
                    : t.dim <= 96  ? launch_width<96>
                    : t.dim <= 128 ? launch_width<128>

@@ -18,6 +18,7 @@ struct StepAttention {
   int heads = 0;   // a multiple of the cache's KV heads
   int window = 0;  // number of last tokens that each row sees, itself included; 0: all
   SoftCap cap{};
+  Sinks sinks = nullptr;  // of rows that have one split; merge_rows() adds those of others
 };
 
 /// How contexts are split: into `wanted` parts each, if these have 128 to 2,048 tokens, so that the

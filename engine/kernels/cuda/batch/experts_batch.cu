@@ -20,6 +20,7 @@ struct Logits {
   int columns, experts, tokens;
   float* out;
   int* counts;
+  const float* bias;
 };
 
 // A warp multiplies four experts' rows with eight tokens.
@@ -54,7 +55,7 @@ __global__ void __launch_bounds__(32 * kWarps) batch_logits(const Logits in) {
     const float sum = sum_rows(sums[t], lane);
     const int e = expert + lane / 8;
     if (lane % 8 == 0 && e < in.experts && token + t < in.tokens)
-      in.out[std::int64_t(token + t) * in.experts + e] = sum;
+      in.out[std::int64_t(token + t) * in.experts + e] = in.bias ? sum + in.bias[e] : sum;
   }
 }
 
@@ -169,7 +170,8 @@ void queue_logits(const Router& router, const float* x, const ExpertGroups& g,
                   g.experts,
                   g.tokens,
                   router.logits,
-                  g.counts};
+                  g.counts,
+                  router.bias};
   constexpr int kExpertsOfBlock = kWarps * kExpertsOfWarp;
   const Shape shape{dim3(unsigned((g.experts + kExpertsOfBlock - 1) / kExpertsOfBlock),
                          unsigned((g.tokens + kTokensOfWarp - 1) / kTokensOfWarp)),

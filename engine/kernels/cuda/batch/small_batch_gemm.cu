@@ -108,7 +108,7 @@ void launch_groups(const DeviceMatrixStack& stack, const ExpertGroups& g, SmallB
                    const Stream& stream) {
   const DeviceMatrix& w = stack.first;
   check(w, w.columns);
-  work.parts[0] = {view_of(w), w.rows, work.parts[0].out, nullptr, 0};
+  work.parts[0] = {view_of(w), w.rows, work.parts[0].out, stack.bias, 0};
   work.part_count = 1;
   work.units = int(w.columns / 32);
   work.tokens = g.tokens;

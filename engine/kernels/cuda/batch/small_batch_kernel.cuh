@@ -16,8 +16,8 @@ struct SmallBatchPart {
   SoaView view;
   std::int64_t rows = 0;
   float* out = nullptr;
-  const float* bias = nullptr;
-  int first_tile = 0;  // of the launch's tiles of rows
+  const float* bias = nullptr;  // of all experts, one after the other
+  int first_tile = 0;           // of the launch's tiles of rows
 };
 
 struct SmallBatchWork {
@@ -203,12 +203,13 @@ __device__ __forceinline__ __half clamped_half(float x) {
 // Applies the bias, or gate and up, to a value, and writes it.
 __device__ __forceinline__ void write_one(const SmallBatchWork& work, const SmallBatchPart& part,
                                           std::int64_t row, std::int64_t out_row, float value) {
+  if (part.bias) value += part.bias[row];
   if (work.ffn_hidden) {
     const std::int64_t at = out_row * part.rows + row;
-    work.ffn_hidden[at] = clamped_half(value * gated(__ldcg(work.gate + at), work.function));
+    const GateAndUp in = as_taken(__ldcg(work.gate + at), value, work.function);
+    work.ffn_hidden[at] = clamped_half(in.up * gated(in.gate, work.function));
     return;
   }
-  if (part.bias) value += part.bias[row];
   float* const to = part.out + out_row * work.stride + row;
   *to = work.add ? *to + value : value;
 }
@@ -270,7 +271,8 @@ __device__ __forceinline__ void multiply_tile(const SmallBatchWork& work) {
   }
   __syncthreads();
   const int tile = int(work.groups ? blockIdx.x : blockIdx.y);
-  const SmallBatchPart part = part_of(work, tile);
+  SmallBatchPart part = part_of(work, tile);
+  if (part.bias) part.bias += group.expert * part.rows;
   const std::int64_t first_row = std::int64_t(tile - part.first_tile) * work.row_warps * kTileRows;
   const int warp = threadIdx.x / 32;
   const int splits = kSmallBatchWarps / work.row_warps, split = warp / work.row_warps;

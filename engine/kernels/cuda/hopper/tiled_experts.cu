@@ -19,6 +19,7 @@ TiledPart part_of(const DeviceMatrixStack& stack) {
   part.view = view_of(stack.first);
   part.rows = stack.first.rows;
   part.expert_stride = stack.stride;
+  part.bias = stack.bias;
   return part;
 }
 
@@ -51,6 +52,8 @@ void tiled_experts_gate_up(const DeviceMatrixStack& gate, const DeviceMatrixStac
                            const Stream& stream, GateFunction function) {
   if (!are_alike(gate.first, up.first))
     throw std::invalid_argument("tiled_experts: gate and up must be alike");
+  if (!gate.bias != !up.bias)
+    throw std::invalid_argument("tiled_experts: both have a bias, or none");
   if (groups.tokens == 0) return;
   check(groups, gate.first);
   TiledWork work;

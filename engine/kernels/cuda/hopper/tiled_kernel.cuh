@@ -215,6 +215,7 @@ __device__ __forceinline__ bool find_task(const TiledWork& work, BlockTask& task
   }
   task.part = work.ffn_hidden ? work.parts[0] : part_of_tile(work, tile);
   task.first_row = std::int64_t(tile - task.part.first_tile) * kTiledRows;
+  if (task.part.bias) task.part.bias += task.expert * task.part.rows;
   return true;
 }
 
@@ -282,11 +283,18 @@ __device__ __forceinline__ void write_hidden(const TiledWork& work, const BlockT
   const std::int64_t row = lane_row(work, task, 0), rows = task.part.rows;
   if (row >= rows) return;
   __half* const to = work.ffn_hidden + task.group * rows * kTokens;
+  float gate_bias = 0, up_bias = 0;
+  if (task.part.bias) {
+    gate_bias = task.part.bias[row];
+    up_bias = work.parts[1].bias[task.expert * rows + row];
+  }
 #pragma unroll
   for (int i = 0; i < kTokens / 2; ++i)
-    if (i % 4 < 2 && token_of_sum(i) < task.tokens)
+    if (i % 4 < 2 && token_of_sum(i) < task.tokens) {
+      const GateAndUp in = as_taken(sums[i] + gate_bias, sums[i + 2] + up_bias, work.function);
       to[tiled_index(row, token_of_sum(i), kTokens)] =
-          half_in_range(gate_of(sums[i], work.function) * sums[i + 2]);
+          half_in_range(gate_of(in.gate, work.function) * in.up);
+    }
 }
 
 // The columns of this block: blocks of 256, as evenly as possible.

@@ -23,9 +23,9 @@ struct TiledPart {
   SoaView view;
   std::int64_t rows = 0;
   float* out = nullptr;
-  const float* bias = nullptr;
-  int first_tile = 0;   // of the launch's tiles of rows
-  bool second = false;  // true: of the launch's second format
+  const float* bias = nullptr;  // of all experts, one after the other
+  int first_tile = 0;           // of the launch's tiles of rows
+  bool second = false;          // true: of the launch's second format
   std::size_t expert_stride = 0;
 };
 

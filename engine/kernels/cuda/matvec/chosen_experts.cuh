@@ -10,8 +10,14 @@ namespace rigcast::engine::cuda {
 /// Matrices of one format and size, one for each expert.
 struct DeviceMatrixStack {
   DeviceMatrix first;
-  std::size_t stride = 0;  // bytes from one to the next, a multiple of 256
+  std::size_t stride = 0;       // bytes from one to the next, a multiple of 256
+  const float* bias = nullptr;  // [matrices][rows]; null: none
 };
+
+inline DeviceMatrixStack biased(DeviceMatrixStack stack, const float* bias) {
+  stack.bias = bias;
+  return stack;
+}
 
 inline constexpr int kMaxExperts = 1024;  // of a layer
 inline constexpr int kMaxExpertsPerToken = 32;

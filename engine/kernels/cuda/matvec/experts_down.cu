@@ -17,6 +17,7 @@ using Stages = Ring<Lane, 10400>;
 struct Down {
   SoaView view;
   std::size_t stride;
+  const float* bias;
   std::int64_t rows;
   int columns;
   ChosenExperts experts;
@@ -50,6 +51,9 @@ __global__ void __launch_bounds__(32 * kWarps, 4) down_experts(const __grid_cons
   const int id_here = mine ? __float_as_int(load_input4(d.experts.ids + lane)) : 0;
   const float weight_here = mine ? load_input4(d.experts.weights + lane) : 0;
   float all[kRows] = {};
+  if (d.bias && mine)
+    for (int r = 0; r < kRows; ++r)
+      all[r] = weight_here * d.bias[id_here * d.rows + min(row + r, d.rows - 1)];
   stream_rows<Lane, kRows, Stages<Lane>>(
       shared + warp * Stages<Lane>::kBytes, steps_of<Lane>(d.columns), d.experts.used,
       [&](int i) {
@@ -75,7 +79,7 @@ void experts_down(const DeviceMatrixStack& down, const ChosenExperts& experts, c
   const DeviceMatrix& m = down.first;
   if (m.columns % 32 != 0 || experts.used > kMaxExpertsPerToken)
     throw std::invalid_argument("experts_down: columns must be 32s, and experts at most 32");
-  const Down d{view_of(m), down.stride, m.rows, int(m.columns), experts, x, sum};
+  const Down d{view_of(m), down.stride, down.bias, m.rows, int(m.columns), experts, x, sum};
   constexpr int kRowsOfBlock = kWarps * kRows;
   Shape shape{dim3(unsigned((m.rows + kRowsOfBlock - 1) / kRowsOfBlock)), dim3(32 * kWarps)};
   for_format(m.format, [&]<QuantFormat F>() {

@@ -12,7 +12,8 @@ struct ExpertsSum {
   const float* add = nullptr;  // [rows], may be `out`; null: none
   float* out = nullptr;        // [rows]
 };
-/// sum.out = sum.add + sum of weights[i] * (down of expert i) x[i], where x[i] is token i of `x`.
+/// sum.out = sum.add + sum of weights[i] * ((down of expert i) x[i] + its bias), where x[i] is
+/// token i of `x`.
 void experts_down(const DeviceMatrixStack& down, const ChosenExperts& experts, const Inputs& x,
                   const ExpertsSum& sum, const Stream& stream, Start start);
 

@@ -22,6 +22,7 @@ struct Projection {
   SoaView view;
   QuantFormat format;
   std::size_t stride;  // bytes from one expert to the next
+  const float* bias;   // [experts][rows]; null: none
 };
 
 struct GateUp {
@@ -39,6 +40,15 @@ __device__ SoaView of_expert(SoaView v, std::size_t at) {
   return {moved(v.codes), moved(v.high), moved(v.fields), moved(v.scales)};
 }
 
+// The id of this block's expert.
+__device__ std::size_t expert_of(const GateUp& g) {
+  return g.ids ? __float_as_uint(load_input4(g.ids + blockIdx.y)) : 0;
+}
+
+__device__ void prefetch(const float* at) {
+  asm volatile("prefetch.global.L1 [%0];" ::"l"(__cvta_generic_to_global(at)));
+}
+
 // The weights of this block's expert. They are read before the inputs are ready only where no
 // expert has to be chosen.
 struct Weights {
@@ -47,7 +57,11 @@ struct Weights {
 __device__ Weights weights_of(const GateUp& g) {
   if (!g.ids) return {g.gate.view, g.up.view};
   wait_for_inputs();
-  const std::size_t id = __float_as_uint(load_input4(g.ids + blockIdx.y));
+  const std::size_t id = expert_of(g);
+  if (g.gate.bias && threadIdx.x < 2) {  // write_out() reads them at the end
+    const float* const bias = threadIdx.x == 0 ? g.gate.bias : g.up.bias;
+    prefetch(bias + id * std::size_t(g.rows) + std::size_t(blockIdx.x) * kRowsOfBlock);
+  }
   return {of_expert(g.gate.view, id * g.gate.stride), of_expert(g.up.view, id * g.up.stride)};
 }
 
@@ -81,11 +95,27 @@ struct Products {
   float gate = 0, up = 0;
 };
 
-__device__ void write_out(const GateUp& g, const Products& products) {
+// Adds the biases of the block's expert. Rows past the last get what is not written.
+__device__ void add_biases(const GateUp& g, int lane, Products& to) {
+  const std::int64_t row = std::int64_t(blockIdx.x) * kRowsOfBlock + in_block() + lane / 8;
+  if (row >= g.rows) return;
+  const std::size_t at = expert_of(g) * std::size_t(g.rows) + std::size_t(row);
+  to.gate += g.gate.bias[at];
+  to.up += g.up.bias[at];
+}
+
+__device__ float gated(const Products& products, GateFunction function) {
+  const GateAndUp in = as_taken(products.gate, products.up, function);
+  return gate_of(in.gate, function) * in.up;
+}
+
+__device__ void write_out(const GateUp& g, Products products) {
   __shared__ float values[kRowsOfBlock];
   const int lane = threadIdx.x % 32;
-  if (lane % 8 == 0)
-    values[in_block() + lane / 8] = gate_of(products.gate, g.function) * products.up;
+  if (lane % 8 == 0) {
+    if (g.gate.bias) add_biases(g, lane, products);
+    values[in_block() + lane / 8] = gated(products, g.function);
+  }
   __syncthreads();
   if (threadIdx.x >= 32) return;
   const std::int64_t row = std::int64_t(blockIdx.x) * kRowsOfBlock + lane;
@@ -167,10 +197,11 @@ GateUp checked(const DeviceMatrixStack& gate, const DeviceMatrixStack& up, const
   const DeviceMatrix &a = gate.first, &b = up.first;
   if (a.rows != b.rows || a.columns != b.columns || a.columns % 32 != 0)
     throw std::invalid_argument("gate_up: matrices must be alike, of a multiple of 32 columns");
+  if (!gate.bias != !up.bias) throw std::invalid_argument("gate_up: both have a bias, or none");
   if (out.quantized.q && a.rows % 32 != 0)
     throw std::invalid_argument("gate_up: rounded rows must be a multiple of 32");
-  return {{view_of(a), a.format, gate.stride},
-          {view_of(b), b.format, up.stride},
+  return {{view_of(a), a.format, gate.stride, gate.bias},
+          {view_of(b), b.format, up.stride, up.bias},
           a.rows,
           int(a.columns),
           x,

@@ -13,7 +13,8 @@ namespace rigcast::engine::cuda {
 void gate_up(const DeviceMatrix& gate, const DeviceMatrix& up, const Inputs& x, const Outputs& out,
              const Stream& stream, Start start, GateFunction function = GateFunction::kSilu);
 
-/// As gate_up(), for each of the experts: the result of expert i of `used` is at token i of `out`.
+/// As gate_up(), for each of the experts, whose biases are added before the function: the result of
+/// expert i of `used` is at token i of `out`.
 void experts_gate_up(const DeviceMatrixStack& gate, const DeviceMatrixStack& up,
                      const ChosenExperts& experts, const Inputs& x, const Outputs& out,
                      const Stream& stream, Start start,

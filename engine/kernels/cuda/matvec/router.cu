@@ -21,6 +21,7 @@ struct Routing {
   float* logits;
   unsigned* arrivals;
   ChosenExperts chosen;
+  const float* bias;
 };
 
 template <QuantFormat F>
@@ -85,7 +86,8 @@ __device__ void gather_logits(const Routing& r, float* logits) {
 template <QuantFormat F>
 __global__ void __launch_bounds__(kThreads) route_token(const Routing r) {
   allow_next_kernel();
-  const float value = logit<F>(r);
+  const float bias = r.bias ? r.bias[blockIdx.x] : 0;
+  const float value = logit<F>(r) + bias;
   if (!arrives_last(r, value)) return;
   __shared__ float logits[kMaxExperts];
   gather_logits(r, logits);
@@ -109,7 +111,8 @@ void route(const Router& router, const float* x, const ChosenExperts& chosen, co
                   router.normalised,
                   router.logits,
                   router.arrivals,
-                  chosen};
+                  chosen,
+                  router.bias};
   const Shape shape{dim3(unsigned(w.rows)), dim3(kThreads)};
   using enum QuantFormat;
   if (w.format == kF32) return launch(stream, shape, start, route_token<kF32>, r);

@@ -13,6 +13,7 @@ struct Router {
   bool normalised = false;
   float* logits = nullptr;       // [experts]: the kernel's work buffer
   unsigned* arrivals = nullptr;  // 0 before the first launch, and after each one
+  const float* bias = nullptr;   // [experts], of logits; null: none
 };
 void route(const Router& router, const float* x, const ChosenExperts& chosen, const Stream& stream,
            Start start);

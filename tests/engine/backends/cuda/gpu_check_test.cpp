@@ -166,7 +166,8 @@ TEST_CASE("The check of a GPU has the traits of the model that is to run") {
     CHECK((*like)->spec.architecture == spec->architecture);
     CHECK(rounding_of(**like, tokens) < kMaxRoundingDifference / 4);
   }
-  for (const char* family : {"gemma2", "gemma3", "phi3", "granite", "olmo2", "smollm3", "glm4"})
+  for (const char* family :
+       {"gemma2", "gemma3", "phi3", "granite", "olmo2", "smollm3", "glm4", "gpt-oss"})
     CHECK(seen.contains(family));
   const auto plain = load_model_spec(models / "llama-3.1-8b.toml");
   REQUIRE(plain);
