@@ -95,6 +95,31 @@ BlockPattern any_attention_pattern(bool norms_before, Rotation rotation, bool si
   return out;
 }
 
+BlockPattern latent_attention_pattern(bool compressed_queries) {
+  BlockPattern out{FusedBlock::kAttention, {{{kRmsNorm, kHidden, kNormed, {kAttentionNorm}}}}};
+  const auto add = [&](LayerOp op, bool optional = false) {
+    out.ops.push_back({std::move(op), optional});
+  };
+  if (compressed_queries) {
+    add({kLinear, kNormed, kLatentQuery, {kQA}});
+    add({kRmsNorm, kLatentQuery, kLatentQuery, {kQANorm}});
+    add({kLinear, kLatentQuery, kQuery, {kQB}});
+  } else {
+    add({kLinear, kNormed, kQuery, {kQ}});
+  }
+  add({kLinear, kNormed, kKey, {kKvA}});
+  add({kLatentNorm, kKey, kKey, {kKvANorm}});
+  add({kRopeTail, kQuery, kQuery});
+  add({kRopeTail, kKey, kKey});
+  add({kAbsorbKeys, kQuery, kQuery, {kKB}});
+  add({kScaleByPosition, kQuery, kQuery}, kIfAny);
+  add({kAttention, kQuery, kAttended});
+  add({kExpandValues, kAttended, kAttended, {kVB}});
+  add({kLinear, kAttended, kBranch, {kOutput}});
+  add({kAddResidual, kBranch, kHidden});
+  return out;
+}
+
 BlockPattern any_ffn_pattern(bool norms_before, OpKind gated) {
   BlockPattern out{FusedBlock::kFfn, {}};
   add_norm_before(out, norms_before, kFfnNorm);
@@ -125,6 +150,7 @@ BlockPattern any_experts_pattern(bool norms_before, OpKind kind, ExpertBiases bi
 
 std::vector<BlockPattern> make_decoder_blocks() {
   std::vector<BlockPattern> all;
+  for (const bool compressed : {false, true}) all.push_back(latent_attention_pattern(compressed));
   for (const bool before : {true, false}) {
     for (const Rotation rotation :
          {Rotation::kBehindNorms, Rotation::kNone, Rotation::kBeforeNorms})

@@ -22,6 +22,13 @@ enum class LayerWeight {
   kAttentionPostNorm,
   kQNorm,
   kKNorm,
+  kQA,
+  kQANorm,
+  kQB,
+  kKvA,
+  kKvANorm,
+  kKB,
+  kVB,
   kSinks,
   kFfnNorm,
   kFfnPostNorm,
@@ -65,6 +72,13 @@ void for_each_weight(const Visit& visit, Layers&... layers) {
   visit(kAttentionPostNorm, layers.attention_post_norm...);
   visit(kQNorm, layers.q_norm...);
   visit(kKNorm, layers.k_norm...);
+  visit(kQA, layers.q_a...);
+  visit(kQANorm, layers.q_a_norm...);
+  visit(kQB, layers.q_b...);
+  visit(kKvA, layers.kv_a...);
+  visit(kKvANorm, layers.kv_a_norm...);
+  visit(kKB, layers.k_b...);
+  visit(kVB, layers.v_b...);
   visit(kSinks, layers.sinks...);
   visit(kFfnNorm, layers.ffn_norm...);
   visit(kFfnPostNorm, layers.ffn_post_norm...);

@@ -50,6 +50,9 @@ std::optional<Error> refuse_operations(const Model& model) {
 // What CPUs compute and kernels of a GPU do not.
 std::optional<Error> refuse_weights(const Model& model) {
   for (const Layer& l : model.layers) {
+    if (l.latent)
+      return refused(fmt::format("{} with latent attention", model.spec.name),
+                     "heads have keys and values of their own there");
     if (l.has_shared_expert())
       return refused(fmt::format("{} with shared experts", model.spec.name),
                      "a mixture is its routed experts there");

@@ -48,6 +48,10 @@ struct TinyTraits {
   int window_full_every = 0;       // every n-th layer sees all tokens all the same
   std::int64_t full_head_dim = 0;  // in those layers; 0: head_dim
   int full_kv_heads = 0;           // likewise; 0: kv_heads
+  // Latent attention: a row of 64 + 32, of which heads of 32 + 32 make keys, and values of 64.
+  bool latent = false;
+  std::int64_t q_lora_rank = 64;  // 0: queries are not compressed
+  bool selection_bias = false;    // of the choice of experts; always of those that have one
   bool rope_freqs = false;
   std::int64_t rope_factors = 0;  // pairs that longrope turns
   std::uint64_t seed = 1;
@@ -142,6 +146,15 @@ inline ModelSpec tiny_spec(const TinyTraits& t) {
                              .full_every = t.window_full_every,
                              .full_head_dim = t.full_head_dim,
                              .full_kv_heads = t.full_kv_heads};
+  if (t.latent) {
+    m.mla = LatentAttention{.q_lora_rank = t.q_lora_rank,
+                            .kv_lora_rank = 64,
+                            .qk_nope_dim = 32,
+                            .qk_rope_dim = 32,
+                            .v_dim = 64};
+    m.kv_heads = m.heads;
+    m.head_dim = 64;
+  }
   if (t.experts == 0) return m;
   m.moe.emplace();
   m.moe->experts = t.experts;
@@ -150,6 +163,7 @@ inline ModelSpec tiny_spec(const TinyTraits& t) {
   m.moe->shared_ffn = t.shared_ffn;
   m.moe->dense_layers = t.dense_layers;
   tiny_detail::give_own_traits(t.architecture, *m.moe);
+  m.moe->router_bias |= t.selection_bias;
   return m;
 }
 

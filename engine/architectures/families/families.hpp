@@ -10,6 +10,7 @@ namespace rigcast::engine {
 using Family = std::span<const Architecture> (*)();
 
 std::span<const Architecture> bailing_family();
+std::span<const Architecture> deepseek_family();
 std::span<const Architecture> dots_family();
 std::span<const Architecture> ernie_family();
 std::span<const Architecture> exaone_family();
@@ -28,8 +29,8 @@ std::span<const Architecture> seed_family();
 std::span<const Architecture> smollm_family();
 
 inline constexpr Family kFamilies[] = {
-    llama_family,   qwen_family,    ernie_family, exaone_family,  gemma_family,  glm_family,
-    granite_family, mistral_family, olmo_family,  phi_family,     seed_family,   smollm_family,
-    gpt_oss_family, bailing_family, dots_family,  hunyuan_family, minimax_family};
+    llama_family,   qwen_family,    ernie_family, exaone_family,  gemma_family,   glm_family,
+    granite_family, mistral_family, olmo_family,  phi_family,     seed_family,    smollm_family,
+    gpt_oss_family, bailing_family, dots_family,  hunyuan_family, minimax_family, deepseek_family};
 
 }  // namespace rigcast::engine

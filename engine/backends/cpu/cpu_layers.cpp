@@ -78,7 +78,9 @@ void CpuLayers::embed(Worker& worker, std::span<const std::int32_t> ids) {
 NextMatrices CpuLayers::first_of(const Stage& stage) const {
   const Layer& w = step_.layer(stage.layer);
   switch (stage.block) {
-    case FusedBlock::kAttention: return {&w.q, &w.k, &w.v};
+    case FusedBlock::kAttention:
+      if (w.latent) return {w.q_a ? &w.q_a : &w.q, &w.kv_a};
+      return {&w.q, &w.k, &w.v};
     case FusedBlock::kFfn: return {&w.gate, &w.up};
     case FusedBlock::kExperts: return {&w.router};
   }

@@ -20,9 +20,6 @@ TEST_CASE("Models of the catalogue are executed, but for these", "[engine][archi
                                           "command-r-35b",
                                           "command-r-plus-104b",
                                           "command-r7b",
-                                          "deepseek-v2",
-                                          "deepseek-v2-lite",
-                                          "deepseek-v3",
                                           "deepseek-v3.2",
                                           "falcon-7b",
                                           "falcon-h1-0.5b",
@@ -34,14 +31,11 @@ TEST_CASE("Models of the catalogue are executed, but for these", "[engine][archi
                                           "gemma-4-31b",
                                           "gemma-4-e2b",
                                           "gemma-4-e4b",
-                                          "glm-4.7-flash",
                                           "glm-5",
                                           "glm-5.2",
                                           "granite-4.0-h-micro",
                                           "granite-4.0-h-small",
                                           "granite-4.0-h-tiny",
-                                          "kimi-k2",
-                                          "kimi-k2.5",
                                           "kimi-linear-48b-a3b",
                                           "lfm2-1.2b",
                                           "lfm2-2.6b",
@@ -54,8 +48,6 @@ TEST_CASE("Models of the catalogue are executed, but for these", "[engine][archi
                                           "llama-4-maverick",
                                           "llama-4-scout",
                                           "minimax-m3",
-                                          "mistral-large-3-675b",
-                                          "mistral-small-4-119b",
                                           "muse-glimmer-30b",
                                           "nemotron-3-nano-30b-a3b",
                                           "nemotron-3-super-120b-a12b",
@@ -97,7 +89,7 @@ TEST_CASE("Models of the catalogue are executed, but for these", "[engine][archi
     CHECK(named);
   }
   CHECK(refused == expected);
-  CHECK(executed == 131);
+  CHECK(executed == 139);
 }
 
 }  // namespace rigcast::engine

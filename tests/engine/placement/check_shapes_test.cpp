@@ -59,6 +59,14 @@ TEST_CASE(
   CHECK(says(refusal(t), "with norms of rotated heads"));
 }
 
+TEST_CASE("Latent attention is not executed on a GPU") {
+  TinyTraits t;
+  t.layers = 1;
+  t.architecture = "deepseek2";
+  t.latent = true;
+  CHECK(says(refusal(t), "with latent attention is not executed on a GPU"));
+}
+
 TEST_CASE("Heads that a GPU does not compute are refused with their width") {
   TinyTraits t;
   t.layers = 1;

@@ -36,6 +36,9 @@ struct DeviceLayer {
   const float *selection_bias = nullptr, *shared_router = nullptr;
   const float *expert_gate_bias = nullptr, *expert_up_bias = nullptr, *expert_down_bias = nullptr;
   DeviceMatrix q, k, v, output;
+  // Of latent attention, which a GPU refuses (check_shapes_on_gpu): always empty.
+  DeviceMatrix q_a, q_b, kv_a, k_b, v_b;
+  const float *q_a_norm = nullptr, *kv_a_norm = nullptr;
   DeviceMatrix gate, up, down;  // matrices of a dense FFN
   DeviceMatrix router;          // router of a MoE layer
   DeviceMatrix shared_gate, shared_up, shared_down;
