@@ -13,6 +13,17 @@ constexpr int kMinGroups = 4;
 
 int experts_used(const ModelSpec& m) { return m.moe ? m.moe->experts_used : 1; }
 
+// Of latent attention, for a token: queries that are brought to the cache's rows, what attention
+// makes of them, and the inputs of both products by head.
+double latent_floats(const ModelSpec& m) {
+  if (!m.mla) return 0;
+  const LatentAttention& a = *m.mla;
+  const double row = double(a.kv_lora_rank + a.qk_rope_dim);
+  return double(m.heads) *
+             (2 * row + 2 * double(a.qk_nope_dim + a.kv_lora_rank) + double(a.v_dim)) +
+         double(a.q_lora_rank) + row;
+}
+
 }  // namespace
 
 TokenCount window_ring_blocks(const ModelSpec& model, TokenCount step_tokens,
@@ -42,10 +53,11 @@ double cpu_buffer_bytes(const ModelSpec& m, double tokens) {
   constexpr double kFloat = 4, kInput = 6;
   const double hidden = double(m.hidden), q = double(m.heads * m.head_dim),
                kv = double(m.kv_heads * m.head_dim);
+  const double latent = latent_floats(m);
   const double rows = experts_used(m);  // of the FFN, for every token
   const double middle = double(m.moe ? m.moe->expert_ffn : m.ffn), dense = double(m.ffn);
-  double floats =
-      2 * hidden + 2 * q + 2 * kv + double(m.head_dim) + 2 * std::max(rows * middle, dense);
+  double floats = latent + 2 * hidden + 2 * q + 2 * kv + double(m.head_dim) +
+                  2 * std::max(rows * middle, dense);
   double inputs = std::max({hidden, q, middle, dense});
   if (m.moe) {
     const double shared = double(m.moe->shared_ffn);

@@ -167,8 +167,10 @@ class Binder {
   void bind(const std::string& name, const Shape& shape, std::vector<float>& to) {
     to = vector(name, shape);
   }
+  /// A stack of matrices that are used as one has their rows one after the other.
   void bind(const std::string& name, const Shape& shape, Matrix& to) {
-    to = matrix(name, shape[0], shape[1]);
+    const NamedTensor* t = take(name, shape);
+    if (t) to = {t->data, t->format, shape[0], shape[1] * (shape.size() > 2 ? shape[2] : 1)};
   }
   void bind(const std::string& name, const Shape& shape, MatrixStack& to) {
     to = stack(name, shape[0], shape[1], int(shape[2]));
@@ -248,6 +250,23 @@ Shape mixer_shape(const ModelSpec& m, const MixerWidths& w, LayerWeight weight) 
   }
 }
 
+// That of weights that only latent attention has, or that it has in another shape; empty: others.
+Shape latent_shape_of(const ModelSpec& m, const LatentAttention& a, LayerWeight weight) {
+  const std::int64_t q = m.heads * (a.qk_nope_dim + a.qk_rope_dim);
+  switch (weight) {
+    case LayerWeight::kQ: return {m.hidden, q};
+    case LayerWeight::kQA: return {m.hidden, a.q_lora_rank};
+    case LayerWeight::kQANorm: return {a.q_lora_rank};
+    case LayerWeight::kQB: return {a.q_lora_rank, q};
+    case LayerWeight::kKvA: return {m.hidden, a.kv_lora_rank + a.qk_rope_dim};
+    case LayerWeight::kKvANorm: return {a.kv_lora_rank};
+    case LayerWeight::kKB: return {a.qk_nope_dim, a.kv_lora_rank, m.heads};
+    case LayerWeight::kVB: return {a.kv_lora_rank, a.v_dim, m.heads};
+    case LayerWeight::kOutput: return {m.heads * a.v_dim, m.hidden};
+    default: return {};
+  }
+}
+
 // The shape of a layer's weight, row length first.
 Shape shape_of(const ModelSpec& m, const Layer& layer, LayerWeight weight) {
   const AttentionShape& attention = layer.attention;
@@ -255,6 +274,8 @@ Shape shape_of(const ModelSpec& m, const Layer& layer, LayerWeight weight) {
   const bool each_head = m.qk_norm_wide && find_architecture(m.architecture)->layer_norm;
   using enum LayerWeight;
   const std::int64_t q = attention.q_width(), kv = attention.kv_width();
+  if (m.mla)
+    if (const Shape shape = latent_shape_of(m, *m.mla, weight); !shape.empty()) return shape;
   const MixtureOfExperts moe = m.moe.value_or(MixtureOfExperts());
   switch (weight) {
     case kAttentionNorm:
@@ -285,6 +306,13 @@ Shape shape_of(const ModelSpec& m, const Layer& layer, LayerWeight weight) {
     case kInputGate: return {m.hidden, m.layer_embedding};
     case kInputProjection: return {m.layer_embedding, m.hidden};
     case kLayerScale: return {1};
+    case kQA:
+    case kQANorm:
+    case kQB:
+    case kKvA:
+    case kKvANorm:
+    case kKB:
+    case kVB: break;  // of latent attention alone
     case kSinks: return {attention.heads};
     case kRouter: return {m.hidden, moe.experts};
     case kRouterBias: return {moe.experts};
@@ -356,6 +384,7 @@ Layer bind_layer(const Model& model, int index, Binder& binder) {
   const ModelSpec& m = model.spec;
   Layer layer;
   layer.attention = attention_shape(m, index);
+  layer.latent = latent_shape(m);
   layer.rule = attention_rule(m, model.hyper, index);
   layer.ops = layer_ops(m, index);
   if (std::size_t(index) < model.hyper.xielu.size())
@@ -432,6 +461,9 @@ std::optional<Error> check_executable(const ModelSpec& m) {
   if (m.recurrent && !mixer_widths(m))
     return bad_input(
         fmt::format("{} has recurrent layers of widths that are not executed", m.name));
+  if (m.mla && !(m.mla->kv_lora_rank > 0 && m.mla->qk_nope_dim > 0 && m.mla->qk_rope_dim > 0 &&
+                 m.mla->v_dim > 0 && m.mla->q_lora_rank >= 0))
+    return bad_input(fmt::format("{} has latent attention of a width of 0", m.name));
   if (m.rope_freqs && m.rope_factors > 0)
     return bad_input(fmt::format("{} has rope factors in one vector and in two", m.name));
   if (m.moe && (m.moe->experts_used < 1 || m.moe->experts_used > m.moe->experts))
@@ -460,6 +492,12 @@ Result<Model> bind_model(ModelSpec spec, const Hyperparameters& hyper,
   if (const std::string_view old = expert_by_expert(tensors); !old.empty())
     return bad_input(fmt::format("\"{}\" is one matrix of one expert", old),
                      "files from before 2024-04 have experts one by one: fetch a newer file");
+  if (spec.mla && std::ranges::any_of(tensors, [](const NamedTensor& t) {
+        return t.name.ends_with(".attn_kv_b.weight");
+      }))
+    return bad_input(
+        fmt::format("{} has \"attn_kv_b.weight\", keys and values in one matrix", spec.name),
+        "files from before 2025-04 have them so: fetch a newer file");
   Binder binder;
   if (auto error = binder.index(tensors)) return *error;
   Model model;

@@ -105,6 +105,29 @@ Ops mixer(const Architecture& a) {
   return ops;
 }
 
+// Keys and values of a head are never made: queries are brought to the rows of the cache, and what
+// attention gives is brought to values.
+Ops latent_attention(const Architecture& a, const ModelSpec& m) {
+  Ops ops = {{kRmsNorm, kHidden, kNormed, {kAttentionNorm}}};
+  if (m.mla->q_lora_rank > 0)
+    append(ops, {{kLinear, kNormed, kLatentQuery, {kQA}},
+                 {kRmsNorm, kLatentQuery, kLatentQuery, {kQANorm}},
+                 {kLinear, kLatentQuery, kQuery, {kQB}}});
+  else
+    append(ops, {{kLinear, kNormed, kQuery, {kQ}}});
+  append(ops, {{kLinear, kNormed, kKey, {kKvA}},
+               {kLatentNorm, kKey, kKey, {kKvANorm}},
+               {kRopeTail, kQuery, kQuery},
+               {kRopeTail, kKey, kKey},
+               {kAbsorbKeys, kQuery, kQuery, {kKB}}});
+  if (a.scales_queries) append(ops, {{kScaleByPosition, kQuery, kQuery}});
+  append(ops, {{kAttention, kQuery, kAttended},
+               {kExpandValues, kAttended, kAttended, {kVB}},
+               {kLinear, kAttended, kBranch, {kOutput}},
+               {kAddResidual, kBranch, kHidden}});
+  return ops;
+}
+
 LayerOp mixture(const Architecture& a, const ModelSpec& m) {
   const bool clamped = a.activation == FfnActivation::kClampedSwiglu;
   LayerOp op = {clamped ? kClampedExperts : kExperts,
@@ -182,7 +205,9 @@ bool rotates(const Architecture& architecture, const ModelSpec& spec, int layer)
 
 std::vector<LayerOp> decoder_layer(const Architecture& architecture, const ModelSpec& m,
                                    int layer) {
-  Ops ops = m.has_recurrent_mixer(layer) ? mixer(architecture) : attention(architecture, m, layer);
+  Ops ops = m.mla                          ? latent_attention(architecture, m)
+            : m.has_recurrent_mixer(layer) ? mixer(architecture)
+                                           : attention(architecture, m, layer);
   append(ops, feed_forward(architecture, m, m.is_moe_layer(layer)));
   append(ops, layer_end(m));
   return ops;
@@ -195,7 +220,11 @@ std::string_view unexecuted_trait(const Architecture& architecture, const ModelS
            (m.window->full_head_dim > 0 || m.window->full_kv_heads > 0 ||
             m.window->full_key_is_value),
        "layers without a window that differ from the others"},
-      {m.mla.has_value(), "latent attention"},
+      {m.mla.has_value() && !architecture.latent_attention, "latent attention"},
+      {!m.mla && architecture.latent_attention, "attention that is not latent"},
+      {m.mla && (m.window || m.qkv_bias || m.output_bias || m.qk_norm || m.fused_qkv ||
+                 m.attention_sinks),
+       "latent attention with biases, sinks, a window or norms of heads"},
       {m.indexer.has_value(), "an indexer that chooses tokens"},
       {m.recurrent && (architecture.mixer == Mixer::kNone || m.recurrent->parallel),
        "recurrent layers"},

@@ -38,17 +38,20 @@ KvCache::KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens,
                  TokenCount window_blocks)
     : types_(types),
       block_tokens_(block_tokens),
+      latent_(spec.mla.has_value()),
       rows_(std::size_t(spec.layers)),
       allocator_(std::move(make)),
       piece_blocks_(piece_blocks),
       window_blocks_(window_blocks) {
   RIGCAST_ASSERT(block_tokens >= 1 && piece_blocks >= 1);
+  if (latent_) types_.v = types_.k;
   for (int layer = 0; layer < spec.layers; ++layer) {
     Rows& rows = rows_[std::size_t(layer)];
-    rows.kv_heads = spec.kv_heads_of(layer);
-    rows.head_dim = spec.head_dim_of(layer);
+    rows.kv_heads = latent_ ? 1 : spec.kv_heads_of(layer);
+    rows.head_dim =
+        latent_ ? spec.mla->kv_lora_rank + spec.mla->qk_rope_dim : spec.head_dim_of(layer);
     rows.k_row = std::int64_t(tensor_bytes(types.k, std::uint64_t(rows.head_dim), 1));
-    rows.v_row = std::int64_t(tensor_bytes(types.v, std::uint64_t(rows.head_dim), 1));
+    if (!latent_) rows.v_row = std::int64_t(tensor_bytes(types.v, std::uint64_t(rows.head_dim), 1));
     alike_ = alike_ && rows.token_bytes() == token_bytes(0);
   }
   for (const int layer : layers) {
@@ -112,7 +115,7 @@ void KvCache::store(int layer, TokenCount position, const float* k, const float*
   const std::size_t width = std::size_t(r.head_dim);
   for (int head = 0; head < r.kv_heads; ++head, k += width, v += width) {
     put(types_.k, {k, width}, block + k_offset(r, head, token));
-    put(types_.v, {v, width}, block + v_offset(r, head, token));
+    if (!latent_) put(types_.v, {v, width}, block + v_offset(r, head, token));
   }
 }
 
@@ -124,7 +127,8 @@ void KvCache::runs(int layer, int head, TokenCount begin, TokenCount end,
     const std::byte* block = at(layer, table.at(begin / block_tokens_));
     const TokenCount token = begin % block_tokens_;
     const TokenCount count = std::min(end - begin, block_tokens_ - token);
-    out.push_back({block + k_offset(r, head, token), block + v_offset(r, head, token), count});
+    const std::byte* const k = block + k_offset(r, head, token);
+    out.push_back({k, latent_ ? k : block + v_offset(r, head, token), count});
     begin += count;
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 // The paged KV cache of the CPU: keys and values of every layer in blocks of tokens, which are
-// allocated as the context grows.
+// allocated as the context grows. Of latent attention, a token has one row in each layer, in the
+// type of keys, which is its key and its value.
 
 #include <algorithm>
 #include <cstddef>
@@ -132,6 +133,7 @@ class KvCache {
 
   KvTypes types_;
   TokenCount block_tokens_;
+  bool latent_;             // rows are keys and values at once
   std::vector<Rows> rows_;  // by layer
   bool alike_ = true;       // a token takes as much in every layer
   Allocator allocator_;

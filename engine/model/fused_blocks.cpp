@@ -149,8 +149,8 @@ BlockPattern any_attention_pattern(const AttentionTraits& traits) {
 // Norms that subtract the mean, with or without a bias; an FFN beside attention has none of its
 // own.
 BlockPattern layer_norm_attention_pattern(bool biased, bool rotates) {
-  BlockPattern out =
-      any_attention_pattern(true, rotates ? Rotation::kBehindNorms : Rotation::kNone, false);
+  BlockPattern out = any_attention_pattern(
+      {true, rotates ? Rotation::kBehindNorms : Rotation::kNone, false, false});
   out.ops.front().op = {kLayerNorm, kHidden, kNormed, {kAttentionNorm}};
   if (biased) out.ops.front().op.weights.push_back(kAttentionNormBias);
   for (BlockPattern::Op& op : out.ops)
@@ -161,7 +161,7 @@ BlockPattern layer_norm_attention_pattern(bool biased, bool rotates) {
 // Values whose heads are normed: of a matrix, of the keys', or of another layer's cache, with keys.
 enum class NormedValues { kOwn, kOfKeys, kOfOtherLayer };
 BlockPattern normed_values_pattern(NormedValues values) {
-  BlockPattern out = any_attention_pattern(true, Rotation::kBehindNorms, false);
+  BlockPattern out = any_attention_pattern({true, Rotation::kBehindNorms, false, false});
   const auto of_keys = [](const BlockPattern::Op& op) {
     return op.op.out == kKey || op.op.out == kValue;
   };
@@ -175,6 +175,31 @@ BlockPattern normed_values_pattern(NormedValues values) {
   const auto rope =
       std::ranges::find_if(out.ops, [](const BlockPattern::Op& op) { return op.op.kind == kRope; });
   out.ops.insert(rope, {{kHeadRmsNorm, kValue, kValue}});
+  return out;
+}
+
+BlockPattern latent_attention_pattern(bool compressed_queries) {
+  BlockPattern out{FusedBlock::kAttention, {{{kRmsNorm, kHidden, kNormed, {kAttentionNorm}}}}};
+  const auto add = [&](LayerOp op, bool optional = false) {
+    out.ops.push_back({std::move(op), optional});
+  };
+  if (compressed_queries) {
+    add({kLinear, kNormed, kLatentQuery, {kQA}});
+    add({kRmsNorm, kLatentQuery, kLatentQuery, {kQANorm}});
+    add({kLinear, kLatentQuery, kQuery, {kQB}});
+  } else {
+    add({kLinear, kNormed, kQuery, {kQ}});
+  }
+  add({kLinear, kNormed, kKey, {kKvA}});
+  add({kLatentNorm, kKey, kKey, {kKvANorm}});
+  add({kRopeTail, kQuery, kQuery});
+  add({kRopeTail, kKey, kKey});
+  add({kAbsorbKeys, kQuery, kQuery, {kKB}});
+  add({kScaleByPosition, kQuery, kQuery}, kIfAny);
+  add({kAttention, kQuery, kAttended});
+  add({kExpandValues, kAttended, kAttended, {kVB}});
+  add({kLinear, kAttended, kBranch, {kOutput}});
+  add({kAddResidual, kBranch, kHidden});
   return out;
 }
 
@@ -227,6 +252,7 @@ BlockPattern any_experts_pattern(bool norms_before, OpKind kind, ExpertBiases bi
 
 std::vector<BlockPattern> make_decoder_blocks() {
   std::vector<BlockPattern> all;
+  for (const bool compressed : {false, true}) all.push_back(latent_attention_pattern(compressed));
   for (const bool before : {true, false}) {
     for (const Rotation rotation :
          {Rotation::kBehindNorms, Rotation::kNone, Rotation::kBeforeNorms})

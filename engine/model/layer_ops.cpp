@@ -13,6 +13,7 @@ std::string_view name_of(Activation activation) {
   switch (activation) {
     case Activation::kHidden: return "hidden";
     case Activation::kNormed: return "normed";
+    case Activation::kLatentQuery: return "latent_query";
     case Activation::kQuery: return "query";
     case Activation::kKey: return "key";
     case Activation::kValue: return "value";
@@ -35,6 +36,10 @@ std::string_view name_of(OpKind kind) {
     case OpKind::kLinear: return "linear";
     case OpKind::kAddBias: return "add_bias";
     case OpKind::kRope: return "rope";
+    case OpKind::kLatentNorm: return "latent_norm";
+    case OpKind::kRopeTail: return "rope_tail";
+    case OpKind::kAbsorbKeys: return "absorb_keys";
+    case OpKind::kExpandValues: return "expand_values";
     case OpKind::kScaleByPosition: return "scale_by_position";
     case OpKind::kAttention: return "attention";
     case OpKind::kGatedFfn: return "gated_ffn";

@@ -12,17 +12,18 @@ namespace rigcast::engine {
 
 /// Vectors of one token that operations read and write.
 enum class Activation {
-  kHidden,    // [hidden]: the residual stream
-  kNormed,    // [hidden]: the input of attention, FFN or experts
-  kQuery,     // [heads][head_dim]
-  kKey,       // [kv_heads][head_dim]
-  kValue,     // [kv_heads][head_dim]
-  kAttended,  // [heads][head_dim]: values, weighted by attention
-  kBranch,    // [hidden]: the output of attention, FFN or experts
-  kMixed,     // what a recurrent mixer convolves: of a delta net queries, keys and values
-  kGates,     // of what attention or a mixer gives
-  kAlpha,     // [mixer's heads]: how fast a state decays
-  kBeta,      // [mixer's heads]: how much of a state a token replaces
+  kHidden,       // [hidden]: the residual stream
+  kNormed,       // [hidden]: the input of attention, FFN or experts
+  kLatentQuery,  // [q_lora_rank]: of which queries are made in latent attention
+  kQuery,        // [heads][head_dim]
+  kKey,          // [kv_heads][head_dim]
+  kValue,        // [kv_heads][head_dim]
+  kAttended,     // [heads][head_dim]: values, weighted by attention
+  kBranch,       // [hidden]: the output of attention, FFN or experts
+  kMixed,        // what a recurrent mixer convolves: of a delta net queries, keys and values
+  kGates,        // of what attention or a mixer gives
+  kAlpha,        // [mixer's heads]: how fast a state decays
+  kBeta,         // [mixer's heads]: how much of a state a token replaces
 };
 inline constexpr int kActivationCount = int(Activation::kBeta) + 1;
 
@@ -36,6 +37,11 @@ enum class OpKind {
   kLinear,         // out = w0 in
   kAddBias,        // out = in + w0
   kRope,           // out = each head of `in`, rotated by the token's position
+  // Of latent attention (LatentShape):
+  kLatentNorm,    // out = in, its first elements, as many as w0 has, as rms_norm(those) * w0
+  kRopeTail,      // out = each head of `in`, its last `turned` elements rotated by the position
+  kAbsorbKeys,    // out = each head of `in`, its first elements times that head's rows of w0
+  kExpandValues,  // out = each head of `in`, its first `rank` elements times its rows of w0
   // out = in * (1 + temperature * ln(1 + floor(position / temperature_tokens)))
   kScaleByPosition,
   // out = attention of query `in` over the cache and the new kKey, kValue; w0: sinks, one more

@@ -23,6 +23,13 @@ enum class LayerWeight {
   kAttentionPostNorm,
   kQNorm,
   kKNorm,
+  kQA,
+  kQANorm,
+  kQB,
+  kKvA,
+  kKvANorm,
+  kKB,
+  kVB,
   kSinks,
   kMixerIn,
   kMixerGate,
@@ -84,6 +91,13 @@ void for_each_weight(const Visit& visit, Layers&... layers) {
   visit(kAttentionPostNorm, layers.attention_post_norm...);
   visit(kQNorm, layers.q_norm...);
   visit(kKNorm, layers.k_norm...);
+  visit(kQA, layers.q_a...);
+  visit(kQANorm, layers.q_a_norm...);
+  visit(kQB, layers.q_b...);
+  visit(kKvA, layers.kv_a...);
+  visit(kKvANorm, layers.kv_a_norm...);
+  visit(kKB, layers.k_b...);
+  visit(kVB, layers.v_b...);
   visit(kSinks, layers.sinks...);
   visit(kMixerIn, layers.mixer_in...);
   visit(kMixerGate, layers.mixer_gate...);

@@ -5,7 +5,14 @@
 
 namespace rigcast::engine {
 
+LatentShape latent_shape(const ModelSpec& spec) {
+  if (!spec.mla) return {};
+  const LatentAttention& a = *spec.mla;
+  return {a.kv_lora_rank, a.qk_nope_dim, a.qk_rope_dim, a.v_dim};
+}
+
 AttentionShape attention_shape(const ModelSpec& spec, int layer) {
+  if (const LatentShape latent = latent_shape(spec)) return {spec.heads, 1, latent.row(), 0};
   return {spec.heads, spec.kv_heads_of(layer), spec.head_dim_of(layer),
           spec.sees_all_tokens(layer) ? 0 : spec.window->tokens};
 }

@@ -32,7 +32,24 @@ struct AttentionShape {
   }
   bool operator==(const AttentionShape&) const = default;
 };
+/// With latent attention: one KV head, whose rows are latent ones, and queries that were brought to
+/// them.
 AttentionShape attention_shape(const ModelSpec& spec, int layer);
+
+/// Latent attention (MLA): the cache has one row for all heads, `rank` elements from which keys and
+/// values of any head are made, and `turned` elements of the keys that RoPE rotates. A head's query
+/// is `plain` elements and `turned` rotated ones; its keys' matrix brings the plain ones to the
+/// latent elements (they are "absorbed"), and its values' matrix makes `value` elements of what
+/// attention gives.
+struct LatentShape {
+  std::int64_t rank = 0;  // 0: no latent attention
+  std::int64_t plain = 0, turned = 0, value = 0;
+
+  explicit operator bool() const { return rank > 0; }
+  std::int64_t query() const { return plain + turned; }
+  std::int64_t row() const { return rank + turned; }
+};
+LatentShape latent_shape(const ModelSpec& spec);
 
 /// How a layer's attention computes, beyond its shape: what may vary from layer to layer. Reference
 /// and backends read these alike, and never an architecture's name.
@@ -49,6 +66,7 @@ int kv_layer_of(const ModelSpec& spec, int layer);
 
 struct Layer {
   AttentionShape attention;
+  LatentShape latent;
   AttentionRule rule;
   std::vector<LayerOp> ops;                                // operations of the layer, in order
   std::vector<float> attention_norm, attention_norm_bias;  // the bias: empty: none
@@ -56,6 +74,9 @@ struct Layer {
   std::vector<float> q_bias, k_bias, v_bias, output_bias;  // empty: none
   // Of a head's width, or of all heads' (the norm is over all of them then); empty: none.
   std::vector<float> q_norm, k_norm;
+  // Of latent attention. Rows of k_b and v_b are those of head 0, of head 1, ...
+  Matrix q_a, q_b, kv_a, k_b, v_b;
+  std::vector<float> q_a_norm, kv_a_norm;
   std::vector<float> sinks;  // by head: a logit that no value has, in the softmax; empty: none
   // Of a recurrent mixer.
   MixerWidths mixer;

@@ -79,6 +79,9 @@ std::optional<Error> refuse_weights(const Model& model) {
     if (uses(l.ops, OpKind::kLayerInput) || uses(l.ops, OpKind::kScale))
       return refused(fmt::format("{} with inputs or scales of layers", model.spec.name),
                      "layers have none there");
+    if (l.latent)
+      return refused(fmt::format("{} with latent attention", model.spec.name),
+                     "heads have keys and values of their own there");
     if (l.has_shared_expert())
       return refused(fmt::format("{} with shared experts", model.spec.name),
                      "a mixture is its routed experts there");

@@ -51,7 +51,6 @@ void gating(Keys& keys, Gating function, bool normalised, float scale = 1) {
 }
 
 void sigmoid(Keys& keys) { gating(keys, kSigmoid, true); }
-void softmax(Keys& keys) { gating(keys, kSoftmax, false); }
 
 void latent(Keys& keys) {
   const LatentAttention& a = *keys.model.mla;
@@ -59,8 +58,6 @@ void latent(Keys& keys) {
   keys.count("attention.kv_lora_rank", a.kv_lora_rank);
   keys.count("attention.key_length_mla", a.qk_nope_dim + a.qk_rope_dim);
   keys.count("attention.value_length_mla", a.v_dim);
-  if (!keys.model.moe) return;
-  keys.model.moe->router_bias ? sigmoid(keys) : softmax(keys);
 }
 
 // RoPE of positions in time, height, width and one more, each with its share of a head's pairs.
@@ -166,6 +163,7 @@ constexpr FileArchitecture kArchitectures[] = {
     {"llama4", sigmoid},
     {"minimax-m2"},
     {"mistral3"},
+    {"mistral4", latent},
     {"nemotron_h", state_space},
     {"olmo2"},
     {"olmoe"},

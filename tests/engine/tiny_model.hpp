@@ -53,6 +53,10 @@ struct TinyTraits {
   bool full_key_is_value = false;
   int shared_kv_layers = 0;
   std::int64_t layer_embedding = 0;
+  // Latent attention: a row of 64 + 32, of which heads of 32 + 32 make keys, and values of 64.
+  bool latent = false;
+  std::int64_t q_lora_rank = 64;  // 0: queries are not compressed
+  bool selection_bias = false;    // of the choice of experts; always of those that have one
   bool rope_freqs = false;
   std::int64_t rope_factors = 0;  // pairs that longrope turns
   std::uint64_t seed = 1;
@@ -172,6 +176,15 @@ inline ModelSpec tiny_spec(const TinyTraits& t) {
                              .full_key_is_value = t.full_key_is_value};
   m.shared_kv_layers = t.shared_kv_layers;
   m.layer_embedding = t.layer_embedding;
+  if (t.latent) {
+    m.mla = LatentAttention{.q_lora_rank = t.q_lora_rank,
+                            .kv_lora_rank = 64,
+                            .qk_nope_dim = 32,
+                            .qk_rope_dim = 32,
+                            .v_dim = 64};
+    m.kv_heads = m.heads;
+    m.head_dim = 64;
+  }
   if (t.experts == 0) return m;
   m.moe.emplace();
   m.moe->experts = t.experts;
@@ -180,6 +193,7 @@ inline ModelSpec tiny_spec(const TinyTraits& t) {
   m.moe->shared_ffn = t.shared_ffn;
   m.moe->dense_layers = t.dense_layers;
   tiny_detail::give_own_traits(t.architecture, *m.moe);
+  m.moe->router_bias |= t.selection_bias;
   return m;
 }
 

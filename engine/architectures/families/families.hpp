@@ -12,6 +12,7 @@ using Family = std::span<const Architecture> (*)();
 std::span<const Architecture> apertus_family();
 std::span<const Architecture> bailing_family();
 std::span<const Architecture> cohere_family();
+std::span<const Architecture> deepseek_family();
 std::span<const Architecture> dots_family();
 std::span<const Architecture> ernie_family();
 std::span<const Architecture> exaone_family();
@@ -38,6 +39,6 @@ inline constexpr Family kFamilies[] = {
     glm_family,     granite_family, mistral_family,     olmo_family,    phi_family,
     seed_family,    smollm_family,  gpt_oss_family,     bailing_family, dots_family,
     hunyuan_family, minimax_family, qwen_hybrid_family, lfm_family,     granite_hybrid_family,
-    cohere_family,  falcon_family,  apertus_family};
+    cohere_family,  falcon_family,  apertus_family,     deepseek_family};
 
 }  // namespace rigcast::engine

@@ -55,6 +55,8 @@ struct Architecture {
   LocalRope local_rope = LocalRope::kSame;
   /// Queries are scaled by position; Hyperparameters::temperature may be 0, though.
   bool scales_queries = false;
+  /// Attention is over latent rows (MLA).
+  bool latent_attention = false;
   /// Norms of heads are behind RoPE.
   bool norms_rotated = false;
   /// Files say how experts are weighted: one without `expert_weights_norm` does not normalize.

@@ -53,6 +53,7 @@ AttentionStage::AttentionStage(CpuStep& step, const CpuOptions& options)
       ropes_(ropes_of(*step.model)),
       one_(step.model->spec, options.threads, scores_of(*step.model)),
       batch_(options.threads),
+      latent_(step),
       angles_(ropes_.size()) {}
 
 void AttentionStage::begin() {
@@ -149,6 +150,29 @@ void AttentionStage::place_queries(int layer, std::int64_t row) {
   norm_and_rotate(layer, row, {k, kv_width}, w.k_norm);
   const StepSequence& sequence = step_.sequence_of(row);
   cache_.store(layer, sequence.position(row), k, v, sequence.table);
+}
+
+// The same of latent attention: rotates the part of a query and of a row that turns, and stores the
+// row.
+void AttentionStage::place_latent(int layer, std::int64_t row) {
+  const Layer& w = step_.layer(layer);
+  const auto rank = std::size_t(w.latent.rank), width = std::size_t(w.latent.row());
+  const Rope& rope = ropes_[std::size_t(w.rule.rope)];
+  const auto angles = std::span<const float>(angles_[std::size_t(w.rule.rope)])
+                          .subspan(std::size_t(row) * rope.pairs() * 2, rope.pairs() * 2);
+  const std::size_t heads = std::size_t(w.attention.heads);
+  float* const q = q_.data() + std::size_t(row) * heads * width;
+  latent_.each_tail(w, row, [&](int head, std::span<const float> tail) {
+    float* const to = q + std::size_t(head) * width + rank;
+    std::ranges::copy(tail, to);
+    rope.rotate(angles, to);
+  });
+  scale_query(row, {q, heads * width});
+  float* const k = k_.data() + std::size_t(row) * width;
+  cpu::rms_norm({k, rank}, w.kv_a_norm, step_.model->hyper.norm_eps, k);
+  rope.rotate(angles, k + rank);
+  const StepSequence& sequence = step_.sequence_of(row);
+  cache_.store(layer, sequence.position(row), k, k, sequence.table);
 }
 
 // Attention over the cache, from queries, keys and values that place() completes for each row.
@@ -279,9 +303,32 @@ void AttentionStage::prefetch_kv(Worker& worker, int layer, const KvCache& cache
   one_.prefetch_kv(worker, cache, layer, shape(layer).first_attended(step_.cached), tokens);
 }
 
+void AttentionStage::compute_latent(Worker& worker, int layer, const NextMatrices& next) {
+  const std::int64_t hidden = step_.width();
+  const Layer& w = step_.layer(layer);
+  const ActivitySpan span = step_.span(worker, ActivityKind::kAttention, layer);
+  worker.run_once([&] {
+    size(layer);
+    step_.bytes.weights += double(attention_weight_bytes(w));
+  });
+  latent_.project(worker, w, q_.data(), k_.data());
+  attend_over_cache(worker, layer, [&](std::int64_t row) { place_latent(layer, row); }, {});
+  latent_.expand(worker, w, attn_out_.data());
+  const std::int64_t width = w.output.columns;
+  step_.prepare(
+      worker, step_.input, width, {&w.output}, [] {},
+      [&](std::int64_t row, std::span<float> out) {
+        std::copy_n(latent_.values().data() + row * width, width, out.data());
+      });
+  worker.run_once([&] { step_.set_pending(w.attention_post_norm); });
+  const Product output{&w.output, step_.input, step_.block.data(), hidden};
+  multiply(worker, {&output, 1}, step_.products(worker), next);
+}
+
 void AttentionStage::compute(Worker& worker, int layer, const NextMatrices& next) {
   const std::int64_t hidden = step_.width();
   const Layer& w = step_.layer(layer);
+  if (w.latent) return compute_latent(worker, layer, next);
   const std::int64_t q_width = w.q.rows, kv_width = w.k.rows;
   const Matrix &keys = w.k ? w.k : w.q, &values = w.v ? w.v : keys;
   ProductScratch& scratch = step_.products(worker);

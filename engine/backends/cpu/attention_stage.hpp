@@ -9,6 +9,7 @@
 #include "engine/backends/cpu/batch_attention.hpp"
 #include "engine/backends/cpu/cpu_step.hpp"
 #include "engine/backends/cpu/decode_attention.hpp"
+#include "engine/backends/cpu/latent_heads.hpp"
 #include "engine/kernels/cpu/attention.hpp"
 #include "engine/kv/kv_cache.hpp"
 #include "engine/model/rope.hpp"
@@ -55,6 +56,8 @@ class AttentionStage {
 
  private:
   void place_queries(int layer, std::int64_t row);
+  void place_latent(int layer, std::int64_t row);
+  void compute_latent(Worker& worker, int layer, const NextMatrices& next);
   void norm_and_rotate(int layer, std::int64_t row, std::span<float> heads,
                        const std::vector<float>& norm) const;
   void split_gate(int layer, std::int64_t row);
@@ -80,6 +83,7 @@ class AttentionStage {
   std::vector<Rope> ropes_;  // by AttentionRule::rope
   DecodeAttention one_;
   BatchAttention batch_;
+  LatentHeads latent_;
   // Buffers that begin at a cache line, as those of the step.
   cpu::AlignedVector<float> q_, k_, v_, attn_out_;
   // Of layers whose queries have a gate: each head's query and gate; the gates, [token][heads].

@@ -87,6 +87,7 @@ NextMatrices CpuLayers::first_of(const Stage& stage) const {
   const Layer& w = step_.layer(stage.layer);
   switch (stage.block) {
     case FusedBlock::kAttention: {
+      if (w.latent) return {w.q_a ? &w.q_a : &w.q, &w.kv_a};
       NextMatrices matrices = {&w.q};
       if (w.k) matrices.push_back(&w.k);
       if (w.v) matrices.push_back(&w.v);

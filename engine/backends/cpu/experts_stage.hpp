@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/backends/cpu/cpu_step.hpp"
-#include "engine/backends/cpu/expert_jobs.hpp"
+#include "engine/backends/cpu/experts/expert_jobs.hpp"
 #include "engine/kernels/ref/ops.hpp"
 
 namespace rigcast::engine {

@@ -33,6 +33,7 @@ class HyperReader {
     read_rope_scaling();
     read_sections();
     read_scalars();
+    if (spec_.mla) set_latent_scale();
     read_routing();
     read_activation();
     if (meta_.error()) return *meta_.error();
@@ -45,6 +46,7 @@ class HyperReader {
   void read_yarn(bool is_yarn, double factor);
   void read_sections();
   void read_scalars();
+  void set_latent_scale();
   double trained_context() {
     return double(meta_.integer_or(key("rope.scaling.original_context_length"), spec_.context, 1,
                                    kMaxTokens));
@@ -158,8 +160,30 @@ void HyperReader::read_scalars() {
     else
       to = float(scalar.reciprocal ? 1 / number : number);
   }
-  if (hyper_.temperature != 0) hyper_.temperature_tokens = float(trained_context());
+  if (hyper_.temperature != 0)
+    hyper_.temperature_tokens = float(meta_.integer_or(
+        key("attention.temperature_length"), std::int64_t(trained_context()), 1, kMaxTokens));
   set_local_rope(spec_, hyper_);
+}
+
+// YaRN scales scores of latent attention by the square of its magnitude, which its share of queries
+// and keys that turns does not carry. The file's number is a tenth of the publisher's.
+void HyperReader::set_latent_scale() {
+  const LatentAttention& a = *spec_.mla;
+  double magnitude = 1;
+  if (hyper_.yarn) {
+    const double factor = std::max(1.0, 1 / double(hyper_.rope_scale));
+    const double multiplier =
+        10 * meta_.number_or(key("rope.scaling.yarn_log_multiplier"), 0, 0, 1e3);
+    const double own =
+        meta_.number_or(key("rope.scaling.attn_factor"), 1, kMinMagnitude, kMaxMagnitude);
+    // With a multiplier, nothing of the magnitude is left to RoPE.
+    const double turned = multiplier > 0 ? 1 : 1 + 0.1 * std::log(factor);
+    hyper_.rope_magnitude = float(own * turned);
+    magnitude = own * turned * (1 + 0.1 * multiplier * std::log(factor));
+  }
+  hyper_.score_scale =
+      float(magnitude * magnitude / std::sqrt(double(a.qk_nope_dim + a.qk_rope_dim)));
 }
 
 void HyperReader::read_routing() {

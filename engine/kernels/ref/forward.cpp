@@ -93,7 +93,8 @@ Vector last_norm(const Model& m, const Vector& x) {
 Vector attention(const Layer& layer, Token& token, Activation query, LayerCache& cache) {
   const AttentionShape& shape = layer.attention;
   Scores scores = {layer.score_scale(), layer.rule.softcap};
-  const Vector &k = token[Activation::kKey], &v = token[Activation::kValue];
+  const Vector& k = token[Activation::kKey];
+  const Vector& v = layer.latent ? k : token[Activation::kValue];
   if (layer.rule.kv_layer < 0) {
     cache.keys.insert(cache.keys.end(), k.begin(), k.end());
     cache.values.insert(cache.values.end(), v.begin(), v.end());
@@ -108,6 +109,20 @@ Vector attention(const Layer& layer, Token& token, Activation query, LayerCache&
     attend(std::span(q).subspan(std::size_t(head) * width, width), rows,
            shape.first_attended(token.position), token.position + 1, scores,
            std::span(out).subspan(std::size_t(head) * width, width));
+  }
+  return out;
+}
+
+// Each head's first `columns` elements times its rows of m, which are `rows`; then what is left of
+// the head, up to its `width`, if `rest`.
+Vector by_head(const Matrix& m, const Vector& x, std::int64_t rows, std::int64_t width, bool rest) {
+  Vector out;
+  for (std::int64_t head = 0; head * width < std::int64_t(x.size()); ++head) {
+    const auto begin = x.begin() + head * width;
+    const Matrix own = {m.row(head * rows), m.format, m.columns, rows};
+    const Vector y = product(own, Vector(begin, begin + m.columns));
+    out.insert(out.end(), y.begin(), y.end());
+    if (rest) out.insert(out.end(), begin + m.columns, begin + width);
   }
   return out;
 }
@@ -157,6 +172,12 @@ Vector delta_net(const Layer& layer, const LayerOp& op, Token& token, float eps,
                1 / std::sqrt(float(width)), std::span(out).subspan(h * width, width));
   }
   return out;
+}
+
+Vector latent_norm(Vector x, const Vector& weight, float eps) {
+  const std::span<float> latent(x.data(), weight.size());
+  rms_norm(latent, weight, eps, latent);
+  return x;
 }
 
 // `x` is z, then what is convolved (values, keys and queries), then time steps. Neighbouring heads
@@ -332,6 +353,19 @@ Vector result_of(const LayerOp& op, const Model& model, const Layer& layer, Toke
       return each_head(x, layer.attention.head_dim, [&](std::span<float> head) {
         rope(head, token.position, rotation_of(model, layer.rule.rope));
       });
+    case OpKind::kLatentNorm: return latent_norm(x, vector(), eps);
+    case OpKind::kRopeTail: {
+      const LatentShape& latent = layer.latent;
+      const bool query = op.in == Activation::kQuery;
+      return each_head(x, query ? latent.query() : latent.row(), [&](std::span<float> head) {
+        rope(head.last(std::size_t(latent.turned)), token.position,
+             rotation_of(model, layer.rule.rope));
+      });
+    }
+    case OpKind::kAbsorbKeys:
+      return by_head(matrix(0), x, layer.latent.rank, layer.latent.query(), true);
+    case OpKind::kExpandValues:
+      return by_head(matrix(0), x, layer.latent.value, layer.latent.row(), false);
     case OpKind::kScaleByPosition: return scaled(x, temperature_at(model.hyper, token.position));
     case OpKind::kAttention: return attention(layer, token, op.in, cache);
     case OpKind::kGatedFfn: return gated_ffn({matrix(0), matrix(1), matrix(2)}, x, silu);

@@ -13,26 +13,18 @@ namespace rigcast::engine {
 
 // Executing one of them, or adding one to the catalogue, changes this list.
 TEST_CASE("Models of the catalogue are executed, but for these", "[engine][architectures]") {
-  const std::set<std::string> expected = {"deepseek-v2",
-                                          "deepseek-v2-lite",
-                                          "deepseek-v3",
-                                          "deepseek-v3.2",
+  const std::set<std::string> expected = {"deepseek-v3.2",
                                           "falcon-h1-0.5b",
                                           "gemma-3n-e2b",
                                           "gemma-3n-e4b",
                                           "gemma-4-26b-a4b",
-                                          "glm-4.7-flash",
                                           "glm-5",
                                           "glm-5.2",
-                                          "kimi-k2",
-                                          "kimi-k2.5",
                                           "kimi-linear-48b-a3b",
                                           "ling-3.0-tiny",
                                           "llama-4-maverick",
                                           "llama-4-scout",
                                           "minimax-m3",
-                                          "mistral-large-3-675b",
-                                          "mistral-small-4-119b",
                                           "muse-glimmer-30b",
                                           "nemotron-3-nano-30b-a3b",
                                           "nemotron-3-super-120b-a12b",
@@ -64,7 +56,7 @@ TEST_CASE("Models of the catalogue are executed, but for these", "[engine][archi
     CHECK(named);
   }
   CHECK(refused == expected);
-  CHECK(executed == 164);
+  CHECK(executed == 172);
 }
 
 }  // namespace rigcast::engine

@@ -49,6 +49,9 @@ struct Described {
   double expert_scale = 1;
   int groups = 1, groups_used = 1;  // of experts
   bool turns_before_norms = false;
+  // Latent attention: keys of `plain` and `turned` elements and values of `value` of a head are
+  // made of `rank` elements that all heads share; rank 0: not that.
+  int rank = 0, plain = 0, value = 0;
   bool tied = false;
   bool gated_attention = false;  // each head of queries is followed by its gate
   enum { kNoMixer, kShortConvolution, kDeltaNet, kMamba } mixer = kNoMixer;
@@ -208,9 +211,16 @@ class DoubleModel {
   }
 
   void turn(int layer, int position, Doubles& heads) const {
-    const int pairs = (d_.own_head_dim(layer) > 0 ? d_.own_head_dim(layer) : d_.turned) / 2;
+    const int own = d_.own_head_dim(layer);
+    turn_heads(layer, position, std::size_t(head_dim(layer)), heads, own > 0 ? own : d_.turned);
+  }
+  void turn_heads(int layer, int position, std::size_t width, Doubles& heads) const {
+    turn_heads(layer, position, width, heads, d_.turned);
+  }
+  void turn_heads(int layer, int position, std::size_t width, Doubles& heads, int turned) const {
+    const int pairs = turned / 2;
     const double magnitude = d_.magnitude(layer);
-    for (std::size_t h = 0; h < heads.size(); h += std::size_t(head_dim(layer)))
+    for (std::size_t h = 0; h < heads.size(); h += width)
       for (int i = 0; i < pairs; ++i) {
         const double frequency = d_.frequency(layer, i);
         if (frequency == 0) continue;
@@ -223,7 +233,60 @@ class DoubleModel {
       }
   }
 
+  // As the paper of DeepSeek V2 has it: keys and values of every head, expanded.
+  Doubles latent_attention(int layer, int position, const Doubles& x) {
+    const auto rank = std::size_t(d_.rank), plain = std::size_t(d_.plain),
+               turned = std::size_t(d_.turned), heads = std::size_t(d_.heads),
+               value = std::size_t(d_.value), wide = plain + turned;
+    const Doubles* const q_a = find(at(layer, "attn_q_a.weight"));
+    Doubles q = q_a ? times(get(at(layer, "attn_q_b.weight")),
+                            normed(times(*q_a, x), get(at(layer, "attn_q_a_norm.weight"))))
+                    : times(get(at(layer, "attn_q.weight")), x);
+    const Doubles both = times(get(at(layer, "attn_kv_a_mqa.weight")), x);
+    const Doubles c = normed(Doubles(both.begin(), both.begin() + std::ptrdiff_t(rank)),
+                             get(at(layer, "attn_kv_a_norm.weight")));
+    Doubles tail(both.begin() + std::ptrdiff_t(rank), both.end()), tails;
+    for (std::size_t h = 0; h < heads; ++h)
+      for (std::size_t i = plain; i < wide; ++i) tails.push_back(q[h * wide + i]);
+    turn_heads(layer, position, turned, tail);
+    turn_heads(layer, position, turned, tails);
+    const Doubles &k_b = get(at(layer, "attn_k_b.weight")),
+                  &v_b = get(at(layer, "attn_v_b.weight"));
+    Doubles keys(heads * wide), values(heads * value);
+    for (std::size_t h = 0; h < heads; ++h) {
+      for (std::size_t i = 0; i < turned; ++i) {
+        q[h * wide + plain + i] = tails[h * turned + i];
+        keys[h * wide + plain + i] = tail[i];
+      }
+      for (std::size_t r = 0; r < rank; ++r) {
+        for (std::size_t i = 0; i < plain; ++i)
+          keys[h * wide + i] += k_b[(h * rank + r) * plain + i] * c[r];
+        for (std::size_t i = 0; i < value; ++i)
+          values[h * value + i] += v_b[(h * value + i) * rank + r] * c[r];
+      }
+    }
+    Kv& cache = cache_[std::size_t(layer)];
+    cache.keys.push_back(keys);
+    cache.values.push_back(values);
+    Doubles out(heads * value);
+    for (std::size_t h = 0; h < heads; ++h) {
+      Doubles weights;
+      for (const Doubles& k : cache.keys) {
+        double score = 0;
+        for (std::size_t i = 0; i < wide; ++i) score += q[h * wide + i] * k[h * wide + i];
+        weights.push_back(std::exp(score * d_.score_scale * d_.query_scale(position)));
+      }
+      double sum = 0;
+      for (const double w : weights) sum += w;
+      for (std::size_t t = 0; t < weights.size(); ++t)
+        for (std::size_t i = 0; i < value; ++i)
+          out[h * value + i] += weights[t] / sum * cache.values[t][h * value + i];
+    }
+    return times(get(at(layer, "attn_output.weight")), out);
+  }
+
   Doubles attention(int layer, int position, const Doubles& x) {
+    if (d_.rank > 0) return latent_attention(layer, position, x);
     Doubles q = projected(layer, 'q', x);
     turn(layer, position, q);
     if (d_.turns_before_norms) q = head_normed(layer, 'q', std::move(q));

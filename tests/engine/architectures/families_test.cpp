@@ -208,6 +208,15 @@ Described plain(const std::string& architecture) {
          d.sigmoids = true;
          d.expert_scale = double(2.826f);
        }},
+      {"deepseek2",
+       [&] {
+         rope(false, 1e4, 1e-6);
+         d.rank = 64;
+         d.plain = 32;
+         d.value = 64;
+         d.score_scale = 1 / std::sqrt(64.0);
+         d.renormalised = false;
+       }},
       {"olmoe",
        [&] {
          rope(true, 1e4, 1e-5);
@@ -263,6 +272,7 @@ Described plain(const std::string& architecture) {
          d.embedding_scale = std::sqrt(128.0);
        }},
   };
+  if (architecture == "mistral4") return plain("deepseek2");
   if (architecture == "gemma2" || architecture == "gemma3" || architecture == "gemma4") {
     d = plain("gemma");
     d.norms_output = true;
@@ -312,6 +322,21 @@ void describe_variants(const std::string& name, Described& d) {
     windows(2);
     d.frequency = yarn_rope(1.5e5);
     d.magnitude = [=](int) { return yarn_magnitude; };
+  } else if (name == "deepseek-v3" || name == "deepseek-v2" || name == "mistral4") {
+    d.frequency = yarn_rope(1e4);
+    const double multiplier = name == "deepseek-v2" ? 10 * double(0.0707f) : 10 * double(0.1f);
+    d.score_scale *= std::pow(1 + 0.1 * multiplier * std::log(8.0), 2);
+    if (name == "deepseek-v3") {
+      d.sigmoids = d.renormalised = true;
+      d.expert_scale = 2.5;
+      d.groups = 4;
+      d.groups_used = 2;
+    }
+  } else if (name == "mistral-large-3") {
+    d.frequency = yarn_rope(1e4);
+    d.magnitude = [=](int) { return yarn_magnitude; };
+    d.score_scale *= yarn_magnitude * yarn_magnitude;
+    d.query_scale = [](int p) { return 1 + 0.5 * std::log(1 + std::floor(p / kContext)); };
   } else if (name == "mistral3") {
     d.frequency = yarn_rope(1e6, 16);
     d.query_scale = [](int p) { return 1 + 0.5 * std::log(1 + std::floor(p / kContext)); };
@@ -526,6 +551,35 @@ TEST_CASE("Truncation leaves the reference's logits in every family", "[engine][
     check(17);
     executor.truncate(0);
     check(0);
+  }
+}
+
+TEST_CASE("Latent attention stays close to the reference in every format of weights and caches",
+          "[engine][families]") {
+  const auto tokens = prompt_of(kTokens, 200);
+  FamilyFile family = latent_files()[1];
+  family.traits.experts_used = family.traits.experts;  // no choice that rounding decides
+  const auto exact = loaded(family);
+  const auto want = ref::forward(exact->model, tokens);
+  const auto kl = [&](QuantFormat type) {
+    return compare(cpu_logits(exact, {type, type}, tokens, 120), want).mean_kl;
+  };
+  CHECK(kl(QuantFormat::kF16) <= 1e-6);
+  CHECK(kl(QuantFormat::kQ8_0) <= 1e-3);
+  CHECK(kl(QuantFormat::kQ4_0) <= 5e-2);
+  // Of 8 products of a layer that the bound counts, 4 are attention's: here there are 6 (two for
+  // queries, one for the row, one for keys, one for values, the output), and as many of the shared
+  // expert as of the others, 4.
+  const double bound = rounding_bound(family.traits) * (6 + 4 + 4) / 8;
+  for (const char* mix : {"F16", "Q8_0", "Q4_0"}) {
+    family.mix = mix;
+    const auto file = loaded(family);
+    const auto own = ref::forward(file->model, tokens);
+    for (const std::size_t prompt : {std::size_t(0), std::size_t(130)}) {
+      const Agreement a = compare(cpu_logits(file, kExact, tokens, prompt), own);
+      CAPTURE(mix, prompt, a.nmse, a.mean_kl, bound);
+      CHECK(a.nmse <= bound);
+    }
   }
 }
 

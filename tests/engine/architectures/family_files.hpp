@@ -199,6 +199,41 @@ inline std::vector<FamilyFile> routed_files() {
   return out;
 }
 
+/// Latent attention: with YaRN and all that DeepSeek V3 has; queries that are not compressed, which
+/// llama.cpp knows by the 26 layers; queries that are scaled by their position.
+inline std::vector<FamilyFile> latent_files() {
+  const auto latent = [](const char* name, const char* architecture, bool yarn) {
+    FamilyFile f{name, family_traits(architecture)};
+    f.traits.latent = true;
+    f.traits.experts = 8;
+    f.traits.experts_used = 3;
+    f.traits.shared_ffn = 160;
+    f.traits.dense_layers = 1;
+    if (yarn) f.keys = yarn_keys();
+    return f;
+  };
+  FamilyFile v3 = latent("deepseek-v3", "deepseek2", true);
+  v3.traits.selection_bias = true;
+  v3.keys.emplace_back("rope.scaling.yarn_log_multiplier", 0.1f);
+  v3.keys.emplace_back("expert_group_count", 4u);
+  v3.keys.emplace_back("expert_group_used_count", 2u);
+  for (int i = 1; i < v3.traits.layers; ++i)
+    v3.vectors.emplace_back("blk." + std::to_string(i) + ".exp_probs_b.bias",
+                            ramp_factors(-0.2f, 0.05f, 8));
+  FamilyFile v2 = latent("deepseek-v2", "deepseek2", true);
+  v2.keys.emplace_back("rope.scaling.yarn_log_multiplier", 0.0707f);
+  FamilyFile lite = latent("deepseek-v2-lite", "deepseek2", false);
+  lite.traits.q_lora_rank = 0;
+  lite.traits.layers = 26;
+  FamilyFile large = latent("mistral-large-3", "deepseek2", true);
+  large.keys.emplace_back("attention.temperature_scale", 0.5f);
+  large.keys.emplace_back("attention.temperature_length", 64u);
+  FamilyFile small = latent("mistral4", "mistral4", true);
+  small.traits.dense_layers = 0;
+  small.keys.emplace_back("rope.scaling.yarn_log_multiplier", 0.1f);
+  return {v3, v2, lite, large, small};
+}
+
 inline std::vector<FamilyFile> family_files() {
   std::vector<FamilyFile> out;
   for (const char* plain :
@@ -243,6 +278,7 @@ inline std::vector<FamilyFile> family_files() {
     out.push_back({recurrent, family_traits(recurrent)});
   for (FamilyFile& f : windowed_files()) out.push_back(std::move(f));
   for (FamilyFile& f : routed_files()) out.push_back(std::move(f));
+  for (FamilyFile& f : latent_files()) out.push_back(std::move(f));
   return out;
 }
 

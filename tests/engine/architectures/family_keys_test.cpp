@@ -118,6 +118,15 @@ TEST_CASE("Groups, functions and scales of routers are read, and refused where t
     CHECK(contains(error_of(with({{"expert_weights_scale", odd}})), "expert_weights_scale"));
 }
 
+TEST_CASE("Keys and values of latent attention in one matrix are refused by name", "[gguf]") {
+  TinyTraits traits = family_traits("deepseek2");
+  traits.latent = true;
+  const ModelSpec spec = tiny_spec(traits);
+  const NamedTensor old{"blk.0.attn_kv_b.weight", QuantFormat::kF32, {64, 384}, nullptr};
+  const auto bound = bind_model(spec, default_hyperparameters(spec), {&old, 1}, nullptr);
+  CHECK(contains(error_of(bound), "\"attn_kv_b.weight\""));
+}
+
 TEST_CASE("Sections of RoPE are all pairs that turn, none by a fourth position", "[gguf]") {
   for (const std::string architecture : {"qwen2vl", "qwen3vl"}) {
     const std::string key = architecture + ".rope.dimension_sections";

@@ -23,7 +23,7 @@ TEST_CASE("The list of a layer's weights names what tables of tensors have", "[e
   for_each_weight([&](LayerWeight weight, const auto&) { unseen.emplace(name_of(weight)); }, any);
   for (const char* id : {"llama-3.1-8b", "qwen2.5-7b", "qwen3-0.6b", "qwen3-30b-a3b", "gemma-2-2b",
                          "gpt-oss-20b", "gemma-4-e2b", "phi-2", "qwen2-57b-a14b", "minimax-m2",
-                         "qwen3.5-0.8b", "granite-4.0-h-micro"}) {
+                         "qwen3.5-0.8b", "granite-4.0-h-micro", "deepseek-v3"}) {
     const auto spec = catalogue.model(id);
     REQUIRE(spec);
     const auto table = make_tensor_table(*spec, *QuantMix::from_name("Q4_K_M"));
@@ -56,7 +56,7 @@ TEST_CASE("Matrices, stacks and vectors make up a layer's weights", "[engine][mo
   for_each_stack([&](LayerWeight, const MatrixStack&) { ++stacks; }, layer);
   for_each_vector([&](LayerWeight, const std::vector<float>&) { ++vectors; }, layer);
   for_each_weight([&](LayerWeight, const auto&) { ++all; }, layer);
-  CHECK(matrices == 18);
+  CHECK(matrices == 23);
   CHECK(stacks == 3);
   CHECK(matrices + stacks + vectors == all);
 }

@@ -89,6 +89,14 @@ TEST_CASE("Recurrent layers are refused on a GPU, with the layer") {
   CHECK(says(refusal(t), "layer 0, is not executed on a GPU: no layer is recurrent there"));
 }
 
+TEST_CASE("Latent attention is not executed on a GPU") {
+  TinyTraits t;
+  t.layers = 1;
+  t.architecture = "deepseek2";
+  t.latent = true;
+  CHECK(says(refusal(t), "with latent attention is not executed on a GPU"));
+}
+
 TEST_CASE("Heads that a GPU does not compute are refused with their width") {
   TinyTraits t;
   t.layers = 1;

@@ -103,6 +103,14 @@ ModelSpec tiny_like(const ModelSpec& of) {
                          [&](int layer) { return layer < m.layers; });
     m.recurrent = std::move(own);
   }
+  if (m.mla) {
+    // Rows of whole blocks in every format.
+    constexpr std::int64_t kRow = 256;
+    if (m.mla->q_lora_rank > 0) m.mla->q_lora_rank = kRow;
+    m.mla->kv_lora_rank = m.mla->qk_nope_dim = m.mla->v_dim = kRow;
+    m.head_dim = kRow + m.mla->qk_rope_dim;
+    m.kv_heads = m.heads;
+  }
   if (!m.moe) return m;
   m.moe->experts = m.moe->experts_used = 4;  // all are used, as above
   m.moe->expert_ffn = 512;

@@ -42,6 +42,9 @@ struct DeviceLayer {
   const float *mixer_decay = nullptr, *mixer_skip = nullptr, *mixer_norm = nullptr;
   DeviceMatrix mixer_in, mixer_gate, mixer_alpha, mixer_beta, mixer_out;
   DeviceMatrix q, k, v, output;
+  // Of latent attention, which a GPU refuses (check_shapes_on_gpu): always empty.
+  DeviceMatrix q_a, q_b, kv_a, k_b, v_b;
+  const float *q_a_norm = nullptr, *kv_a_norm = nullptr;
   DeviceMatrix gate, up, down;  // matrices of a dense FFN
   DeviceMatrix router;          // router of a MoE layer
   DeviceMatrix shared_gate, shared_up, shared_down;

@@ -1,4 +1,4 @@
-#include "engine/backends/cpu/expert_jobs.hpp"
+#include "engine/backends/cpu/experts/expert_jobs.hpp"
 
 #include <algorithm>
 #include <numeric>
