@@ -225,6 +225,23 @@ class Binder {
   std::optional<Error> error_;
 };
 
+// That of weights that only latent attention has, or that it has in another shape; empty: others.
+Shape latent_shape_of(const ModelSpec& m, const LatentAttention& a, LayerWeight weight) {
+  const std::int64_t q = m.heads * (a.qk_nope_dim + a.qk_rope_dim);
+  switch (weight) {
+    case LayerWeight::kQ: return {m.hidden, q};
+    case LayerWeight::kQA: return {m.hidden, a.q_lora_rank};
+    case LayerWeight::kQANorm: return {a.q_lora_rank};
+    case LayerWeight::kQB: return {a.q_lora_rank, q};
+    case LayerWeight::kKvA: return {m.hidden, a.kv_lora_rank + a.qk_rope_dim};
+    case LayerWeight::kKvANorm: return {a.kv_lora_rank};
+    case LayerWeight::kKB: return {a.qk_nope_dim, a.kv_lora_rank, m.heads};
+    case LayerWeight::kVB: return {a.kv_lora_rank, a.v_dim, m.heads};
+    case LayerWeight::kOutput: return {m.heads * a.v_dim, m.hidden};
+    default: return {};
+  }
+}
+
 // The shape of a recurrent mixer's weight. One that only convolves has values as wide as the
 // residual stream, and three of them.
 Shape mixer_shape(const ModelSpec& m, const MixerWidths& w, LayerWeight weight) {
@@ -247,23 +264,6 @@ Shape mixer_shape(const ModelSpec& m, const MixerWidths& w, LayerWeight weight) 
       return is_mamba ? Shape{inner / w.group_count, w.group_count} : Shape{w.state_size};
     case kMixerOut: return {inner, m.hidden};
     default: RIGCAST_ASSERT(false);
-  }
-}
-
-// That of weights that only latent attention has, or that it has in another shape; empty: others.
-Shape latent_shape_of(const ModelSpec& m, const LatentAttention& a, LayerWeight weight) {
-  const std::int64_t q = m.heads * (a.qk_nope_dim + a.qk_rope_dim);
-  switch (weight) {
-    case LayerWeight::kQ: return {m.hidden, q};
-    case LayerWeight::kQA: return {m.hidden, a.q_lora_rank};
-    case LayerWeight::kQANorm: return {a.q_lora_rank};
-    case LayerWeight::kQB: return {a.q_lora_rank, q};
-    case LayerWeight::kKvA: return {m.hidden, a.kv_lora_rank + a.qk_rope_dim};
-    case LayerWeight::kKvANorm: return {a.kv_lora_rank};
-    case LayerWeight::kKB: return {a.qk_nope_dim, a.kv_lora_rank, m.heads};
-    case LayerWeight::kVB: return {a.kv_lora_rank, a.v_dim, m.heads};
-    case LayerWeight::kOutput: return {m.heads * a.v_dim, m.hidden};
-    default: return {};
   }
 }
 
@@ -302,10 +302,6 @@ Shape shape_of(const ModelSpec& m, const Layer& layer, LayerWeight weight) {
     case kGate:
     case kUp: return {m.hidden, m.ffn};
     case kDown: return {m.ffn, m.hidden};
-    case kUpBias: return {m.ffn};
-    case kInputGate: return {m.hidden, m.layer_embedding};
-    case kInputProjection: return {m.layer_embedding, m.hidden};
-    case kLayerScale: return {1};
     case kQA:
     case kQANorm:
     case kQB:
@@ -313,6 +309,10 @@ Shape shape_of(const ModelSpec& m, const Layer& layer, LayerWeight weight) {
     case kKvANorm:
     case kKB:
     case kVB: break;  // of latent attention alone
+    case kUpBias: return {m.ffn};
+    case kInputGate: return {m.hidden, m.layer_embedding};
+    case kInputProjection: return {m.layer_embedding, m.hidden};
+    case kLayerScale: return {1};
     case kSinks: return {attention.heads};
     case kRouter: return {m.hidden, moe.experts};
     case kRouterBias: return {moe.experts};
@@ -453,6 +453,9 @@ std::optional<Error> check_executable(const ModelSpec& m) {
   const bool sound = m.layers > 0 && m.hidden > 0 && m.heads > 0 && m.kv_heads > 0 &&
                      m.heads % m.kv_heads == 0 && m.head_dim > 0 && m.vocabulary > 0;
   if (!sound) return bad_input(fmt::format("{} has a width of 0", m.name));
+  if (m.mla && !(m.mla->kv_lora_rank > 0 && m.mla->qk_nope_dim > 0 && m.mla->qk_rope_dim > 0 &&
+                 m.mla->v_dim > 0 && m.mla->q_lora_rank >= 0))
+    return bad_input(fmt::format("{} has latent attention of a width of 0", m.name));
   for (int layer = m.layers - m.shared_kv_layers; layer < m.layers; ++layer)
     if (const int from = kv_layer_of(m, layer);
         !m.has_kv(from) || m.sees_all_tokens(from) != m.sees_all_tokens(layer))
@@ -461,9 +464,6 @@ std::optional<Error> check_executable(const ModelSpec& m) {
   if (m.recurrent && !mixer_widths(m))
     return bad_input(
         fmt::format("{} has recurrent layers of widths that are not executed", m.name));
-  if (m.mla && !(m.mla->kv_lora_rank > 0 && m.mla->qk_nope_dim > 0 && m.mla->qk_rope_dim > 0 &&
-                 m.mla->v_dim > 0 && m.mla->q_lora_rank >= 0))
-    return bad_input(fmt::format("{} has latent attention of a width of 0", m.name));
   if (m.rope_freqs && m.rope_factors > 0)
     return bad_input(fmt::format("{} has rope factors in one vector and in two", m.name));
   if (m.moe && (m.moe->experts_used < 1 || m.moe->experts_used > m.moe->experts))

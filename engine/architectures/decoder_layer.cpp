@@ -205,9 +205,9 @@ bool rotates(const Architecture& architecture, const ModelSpec& spec, int layer)
 
 std::vector<LayerOp> decoder_layer(const Architecture& architecture, const ModelSpec& m,
                                    int layer) {
-  Ops ops = m.mla                          ? latent_attention(architecture, m)
-            : m.has_recurrent_mixer(layer) ? mixer(architecture)
-                                           : attention(architecture, m, layer);
+  Ops ops = m.has_recurrent_mixer(layer) ? mixer(architecture)
+            : m.mla                      ? latent_attention(architecture, m)
+                                         : attention(architecture, m, layer);
   append(ops, feed_forward(architecture, m, m.is_moe_layer(layer)));
   append(ops, layer_end(m));
   return ops;

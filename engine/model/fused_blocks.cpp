@@ -146,6 +146,31 @@ BlockPattern any_attention_pattern(const AttentionTraits& traits) {
   return out;
 }
 
+BlockPattern latent_attention_pattern(bool compressed_queries) {
+  BlockPattern out{FusedBlock::kAttention, {{{kRmsNorm, kHidden, kNormed, {kAttentionNorm}}}}};
+  const auto add = [&](LayerOp op, bool optional = false) {
+    out.ops.push_back({std::move(op), optional});
+  };
+  if (compressed_queries) {
+    add({kLinear, kNormed, kLatentQuery, {kQA}});
+    add({kRmsNorm, kLatentQuery, kLatentQuery, {kQANorm}});
+    add({kLinear, kLatentQuery, kQuery, {kQB}});
+  } else {
+    add({kLinear, kNormed, kQuery, {kQ}});
+  }
+  add({kLinear, kNormed, kKey, {kKvA}});
+  add({kLatentNorm, kKey, kKey, {kKvANorm}});
+  add({kRopeTail, kQuery, kQuery});
+  add({kRopeTail, kKey, kKey});
+  add({kAbsorbKeys, kQuery, kQuery, {kKB}});
+  add({kScaleByPosition, kQuery, kQuery}, kIfAny);
+  add({kAttention, kQuery, kAttended});
+  add({kExpandValues, kAttended, kAttended, {kVB}});
+  add({kLinear, kAttended, kBranch, {kOutput}});
+  add({kAddResidual, kBranch, kHidden});
+  return out;
+}
+
 // Norms that subtract the mean, with or without a bias; an FFN beside attention has none of its
 // own.
 BlockPattern layer_norm_attention_pattern(bool biased, bool rotates) {
@@ -175,31 +200,6 @@ BlockPattern normed_values_pattern(NormedValues values) {
   const auto rope =
       std::ranges::find_if(out.ops, [](const BlockPattern::Op& op) { return op.op.kind == kRope; });
   out.ops.insert(rope, {{kHeadRmsNorm, kValue, kValue}});
-  return out;
-}
-
-BlockPattern latent_attention_pattern(bool compressed_queries) {
-  BlockPattern out{FusedBlock::kAttention, {{{kRmsNorm, kHidden, kNormed, {kAttentionNorm}}}}};
-  const auto add = [&](LayerOp op, bool optional = false) {
-    out.ops.push_back({std::move(op), optional});
-  };
-  if (compressed_queries) {
-    add({kLinear, kNormed, kLatentQuery, {kQA}});
-    add({kRmsNorm, kLatentQuery, kLatentQuery, {kQANorm}});
-    add({kLinear, kLatentQuery, kQuery, {kQB}});
-  } else {
-    add({kLinear, kNormed, kQuery, {kQ}});
-  }
-  add({kLinear, kNormed, kKey, {kKvA}});
-  add({kLatentNorm, kKey, kKey, {kKvANorm}});
-  add({kRopeTail, kQuery, kQuery});
-  add({kRopeTail, kKey, kKey});
-  add({kAbsorbKeys, kQuery, kQuery, {kKB}});
-  add({kScaleByPosition, kQuery, kQuery}, kIfAny);
-  add({kAttention, kQuery, kAttended});
-  add({kExpandValues, kAttended, kAttended, {kVB}});
-  add({kLinear, kAttended, kBranch, {kOutput}});
-  add({kAddResidual, kBranch, kHidden});
   return out;
 }
 

@@ -67,6 +67,9 @@ std::optional<Error> refuse_weights(const Model& model) {
     return refused(fmt::format("{} with a bias of logits", model.spec.name),
                    "logits have none there");
   for (const Layer& l : model.layers) {
+    if (l.latent)
+      return refused(fmt::format("{} with latent attention", model.spec.name),
+                     "heads have keys and values of their own there");
     if (uses(l.ops, OpKind::kLayerNorm))
       return refused(fmt::format("{} with norms that subtract a mean", model.spec.name),
                      "norms are of squares alone there");
@@ -79,9 +82,6 @@ std::optional<Error> refuse_weights(const Model& model) {
     if (uses(l.ops, OpKind::kLayerInput) || uses(l.ops, OpKind::kScale))
       return refused(fmt::format("{} with inputs or scales of layers", model.spec.name),
                      "layers have none there");
-    if (l.latent)
-      return refused(fmt::format("{} with latent attention", model.spec.name),
-                     "heads have keys and values of their own there");
     if (l.has_shared_expert())
       return refused(fmt::format("{} with shared experts", model.spec.name),
                      "a mixture is its routed experts there");

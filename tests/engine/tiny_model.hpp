@@ -50,13 +50,13 @@ struct TinyTraits {
   int window_full_every = 0;       // every n-th layer sees all tokens all the same
   std::int64_t full_head_dim = 0;  // in those layers; 0: head_dim
   int full_kv_heads = 0;           // likewise; 0: kv_heads
-  bool full_key_is_value = false;
-  int shared_kv_layers = 0;
-  std::int64_t layer_embedding = 0;
   // Latent attention: a row of 64 + 32, of which heads of 32 + 32 make keys, and values of 64.
   bool latent = false;
   std::int64_t q_lora_rank = 64;  // 0: queries are not compressed
   bool selection_bias = false;    // of the choice of experts; always of those that have one
+  bool full_key_is_value = false;
+  int shared_kv_layers = 0;
+  std::int64_t layer_embedding = 0;
   bool rope_freqs = false;
   std::int64_t rope_factors = 0;  // pairs that longrope turns
   std::uint64_t seed = 1;

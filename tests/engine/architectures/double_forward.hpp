@@ -211,14 +211,10 @@ class DoubleModel {
   }
 
   void turn(int layer, int position, Doubles& heads) const {
-    const int own = d_.own_head_dim(layer);
-    turn_heads(layer, position, std::size_t(head_dim(layer)), heads, own > 0 ? own : d_.turned);
+    turn_heads(layer, position, std::size_t(head_dim(layer)), heads);
   }
   void turn_heads(int layer, int position, std::size_t width, Doubles& heads) const {
-    turn_heads(layer, position, width, heads, d_.turned);
-  }
-  void turn_heads(int layer, int position, std::size_t width, Doubles& heads, int turned) const {
-    const int pairs = turned / 2;
+    const int pairs = (d_.own_head_dim(layer) > 0 ? d_.own_head_dim(layer) : d_.turned) / 2;
     const double magnitude = d_.magnitude(layer);
     for (std::size_t h = 0; h < heads.size(); h += width)
       for (int i = 0; i < pairs; ++i) {

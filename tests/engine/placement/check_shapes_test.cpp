@@ -59,6 +59,14 @@ TEST_CASE(
   CHECK(says(refusal(t), "with norms of rotated heads"));
 }
 
+TEST_CASE("Latent attention is not executed on a GPU") {
+  TinyTraits t;
+  t.layers = 1;
+  t.architecture = "deepseek2";
+  t.latent = true;
+  CHECK(says(refusal(t), "with latent attention is not executed on a GPU"));
+}
+
 TEST_CASE("Traits that CPUs alone compute are refused by name on a GPU") {
   const auto refused = [](const char* architecture, const auto& change) {
     TinyTraits t;
@@ -87,14 +95,6 @@ TEST_CASE("Recurrent layers are refused on a GPU, with the layer") {
   CHECK(says(refusal(t), "--device cpu"));
   t.architecture = "lfm2";
   CHECK(says(refusal(t), "layer 0, is not executed on a GPU: no layer is recurrent there"));
-}
-
-TEST_CASE("Latent attention is not executed on a GPU") {
-  TinyTraits t;
-  t.layers = 1;
-  t.architecture = "deepseek2";
-  t.latent = true;
-  CHECK(says(refusal(t), "with latent attention is not executed on a GPU"));
 }
 
 TEST_CASE("Heads that a GPU does not compute are refused with their width") {

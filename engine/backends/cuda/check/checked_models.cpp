@@ -93,6 +93,14 @@ ModelSpec tiny_like(const ModelSpec& of) {
   m.context = 512;
   m.nextn_layers = 0;
   if (m.window) m.window->tokens = std::min<std::int64_t>(m.window->tokens, 64);
+  if (m.mla) {
+    // Rows of whole blocks in every format.
+    constexpr std::int64_t kRow = 256;
+    if (m.mla->q_lora_rank > 0) m.mla->q_lora_rank = kRow;
+    m.mla->kv_lora_rank = m.mla->qk_nope_dim = m.mla->v_dim = kRow;
+    m.head_dim = kRow + m.mla->qk_rope_dim;
+    m.kv_heads = m.heads;
+  }
   // Layers before them keep a cache of each kind.
   if (m.shared_kv_layers > 0) m.shared_kv_layers = m.layers - (m.window ? m.window->full_every : 1);
   if (const auto widths = of.recurrent ? mixer_widths(of) : std::nullopt) {
@@ -102,14 +110,6 @@ ModelSpec tiny_like(const ModelSpec& of) {
     std::ranges::copy_if(of.recurrent->attention_layers, std::back_inserter(own.attention_layers),
                          [&](int layer) { return layer < m.layers; });
     m.recurrent = std::move(own);
-  }
-  if (m.mla) {
-    // Rows of whole blocks in every format.
-    constexpr std::int64_t kRow = 256;
-    if (m.mla->q_lora_rank > 0) m.mla->q_lora_rank = kRow;
-    m.mla->kv_lora_rank = m.mla->qk_nope_dim = m.mla->v_dim = kRow;
-    m.head_dim = kRow + m.mla->qk_rope_dim;
-    m.kv_heads = m.heads;
   }
   if (!m.moe) return m;
   m.moe->experts = m.moe->experts_used = 4;  // all are used, as above
