@@ -167,7 +167,8 @@ struct Machine {
 void decode(const Stream& stream, const Machine& gpu, int tokens, int layers, QuantFormat type,
             bool by_splits) {
   const Context context(tokens, layers, type);
-  const int chosen = cuda::attention_splits(tokens, kKvHeads, gpu.units, type == QuantFormat::kF16);
+  const int chosen =
+      cuda::attention_splits(tokens, kKvHeads, kDim, gpu.units, type == QuantFormat::kF16);
   std::vector<int> all{chosen};
   if (by_splits) all = {4, 8, 16, 33, 49, 66};
   for (const int splits : all) {

@@ -152,7 +152,9 @@ void bench_layer(Bench& b, QuantFormat f, QuantFormat of_v_and_down) {
   b.print(fmt::format("{:<7}layer, v and down {}", info(f).name, info(v).name), us, double(bytes));
 }
 
-void bench_experts(Bench& b, QuantFormat f, std::int64_t columns, std::int64_t rows, int used) {
+// `biased`: with clamped SwiGLU and biases, as gpt-oss has them.
+void bench_experts(Bench& b, QuantFormat f, std::int64_t columns, std::int64_t rows, int used,
+                   bool biased = false) {
   const std::size_t bytes = cuda::soa_bytes(f, columns, rows);
   const std::size_t set = bytes * 2 * std::size_t(used);
   const int n = copies(set);
@@ -164,18 +166,20 @@ void bench_experts(Bench& b, QuantFormat f, std::int64_t columns, std::int64_t r
   RIGCAST_CUDA_CALL(cudaMemset(weights.as(), 0, weights.bytes()));
   const cuda::ChosenExperts chosen{ids.as<int>(), weights.as<float>(), used};
   auto* out = b.out.as<float>();
+  const float* const bias = biased ? b.zeros.as<float>() : nullptr;
+  const auto function = biased ? cuda::GateFunction::kClampedSwiglu : cuda::GateFunction::kSilu;
   double us = bench::best_microseconds(b.stream, n, [&](int i) {
     const std::size_t at = set * std::size_t(i);
-    cuda::experts_gate_up({b.matrix(f, columns, rows, at), bytes},
-                          {b.matrix(f, columns, rows, at + set / 2), bytes}, chosen, b.inputs(),
-                          {{}, out}, b.stream, cuda::Start::kEarly);
+    cuda::experts_gate_up({b.matrix(f, columns, rows, at), bytes, bias},
+                          {b.matrix(f, columns, rows, at + set / 2), bytes, bias}, chosen,
+                          b.inputs(), {{}, out}, b.stream, cuda::Start::kEarly, function);
   });
   b.print(fmt::format("{:<7}{} x gate+up {}x{}", info(f).name, used, columns, rows), us,
           double(set));
   const std::size_t down = cuda::soa_bytes(f, rows, columns);
   us = bench::best_microseconds(b.stream, n, [&](int i) {
-    cuda::experts_down({b.matrix(f, rows, columns, set * std::size_t(i)), down}, chosen, b.inputs(),
-                       {nullptr, out}, b.stream, cuda::Start::kEarly);
+    cuda::experts_down({b.matrix(f, rows, columns, set * std::size_t(i)), down, bias}, chosen,
+                       b.inputs(), {nullptr, out}, b.stream, cuda::Start::kEarly);
   });
   b.print(fmt::format("{:<7}{} x down {}x{}", info(f).name, used, rows, columns), us,
           double(down) * used);
@@ -240,6 +244,32 @@ void bench_dequantize(Bench& b, QuantFormat f) {
           double(bytes) + 2.0 * double(kColumns * kRows));
 }
 
+void bench_route(Bench& b, std::int64_t columns, std::int64_t experts, int used) {
+  const DeviceBuffer small(1 << 16);
+  RIGCAST_CUDA_CALL(cudaMemset(small.as(), 0, small.bytes()));
+  auto* words = small.as<float>();
+  const double us = bench::best_microseconds(b.stream, 64, [&](int i) {
+    const cuda::DeviceMatrix w =
+        b.matrix(QuantFormat::kF32, columns, experts, std::size_t(i) << 20);
+    cuda::route({w, true, words, small.as<unsigned>() + 8192}, b.inputs().floats,
+                {small.as<int>() + 4096, words + 6144, used}, b.stream, cuda::Start::kEarly);
+  });
+  fmt::print("route, {} experts of {}, {} used {:>9.2f} us\n", experts, columns, used, us);
+}
+
+// The products of a token of gpt-oss 20B: rows of 2,880 are no multiple of 256.
+void bench_gpt_oss(Bench& b) {
+  using enum QuantFormat;
+  for (const QuantFormat f : {kQ8_0, kBF16}) {
+    bench_matvec(b, f, 2880, 5120, "qkv ");
+    bench_matvec(b, f, 4096, 2880, "o ");
+    bench_matvec(b, f, 2880, 201088, "head ");
+  }
+  bench_experts(b, kMXFP4, 2880, 2880, 4);
+  bench_experts(b, kMXFP4, 2880, 2880, 4, true);
+  bench_route(b, 2880, 32, 4);
+}
+
 void bench_small(Bench& b) {
   auto* out = b.out.as<std::byte>();
   const cuda::QuantizedActivations quantized{reinterpret_cast<std::int8_t*>(out),
@@ -252,15 +282,7 @@ void bench_small(Bench& b) {
     });
     fmt::print("norm and round, {:<6} columns      {:>9.2f} us\n", columns, us);
   }
-  const DeviceBuffer small(1 << 16);
-  RIGCAST_CUDA_CALL(cudaMemset(small.as(), 0, small.bytes()));
-  auto* words = small.as<float>();
-  const double us = bench::best_microseconds(b.stream, 64, [&](int i) {
-    const cuda::DeviceMatrix w = b.matrix(QuantFormat::kF32, 2048, 128, std::size_t(i) << 20);
-    cuda::route({w, true, words, small.as<unsigned>() + 8192}, b.inputs().floats,
-                {small.as<int>() + 4096, words + 6144, 8}, b.stream, cuda::Start::kEarly);
-  });
-  fmt::print("route, 128 experts of 2048, 8 used {:>9.2f} us\n", us);
+  bench_route(b, 2048, 128, 8);
 }
 
 }  // namespace
@@ -274,6 +296,10 @@ int main(int argc, char** argv) {
     fmt::print("plain read {:.0f} GB/s; the last column is the share of it\n", b.read_gb_s);
     using enum QuantFormat;
     if (only == "formats") return bench_formats(b) > 0 ? 1 : 0;
+    if (only == "gpt-oss") {
+      bench_gpt_oss(b);
+      return 0;
+    }
     if (only == "shapes") {
       constexpr LayerShape kShapes[] = {
           {"1B", 2048, 2048, 512, 8192},          {"Qwen2.5 3B", 2048, 2048, 256, 11008},

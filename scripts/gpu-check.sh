@@ -12,9 +12,10 @@
 # any later GPU compiles when it starts: what cards of 8.x and 7.5 run, without having one. pack
 # builds them.
 # When they are asked for: soak, which decodes for minutes; batch and prompt_steps, benchmarks of steps of
-# many sequences; peers, which sets llama.cpp's llama-batched-bench beside the first; probes; gpu-resident,
-# gpu-files, gpu-files-2, gpu-shared, gpu-kv, gpu-kv-2, gpu-kv-3, gpu-users, gpu-users-kv, gpu-fit, quick and
-# transformers, suites of rigcast validate; llama-cpp-*, suites that llama.cpp runs, its libraries packed
+# many sequences; peers, which sets llama.cpp's llama-batched-bench beside the first; peers-families, one
+# sequence of a model of each family; probes; gpu-resident, gpu-files, gpu-files-2, gpu-shared, gpu-kv,
+# gpu-kv-2, gpu-kv-3, gpu-users, gpu-users-kv, gpu-families, gpu-fit, quick and transformers, suites of
+# rigcast validate; llama-cpp-*, suites that llama.cpp runs, its libraries packed
 # along (scripts/llama-bench.sh); llama-server, which is forecast and timed as it runs
 # (scripts/llama-server.sh).
 # Files are left in $OUT, or in a folder that is named; runs of suites in $KEPT, if it is set.
@@ -34,8 +35,8 @@ program_of() {
     code-* | sanitizer-*) echo "test_cuda_${1#*-}" ;;
     matvec | small_batch_gemm | attention | sample | upload | engine | hybrid | batch | prompt_steps)
       echo "bench_gpu_$1" ;;
-    run | peers | probes | quick | gpu-* | transformers | llama-cpp-* | llama-server) echo rigcast ;;
-    *) fail "no part $1: $all_parts soak $validation_parts gpu-fit quick transformers llama-cpp-* llama-server" ;;
+    run | peers | peers-families | probes | quick | gpu-* | transformers | llama-cpp-* | llama-server) echo rigcast ;;
+    *) fail "no part $1: $all_parts soak $validation_parts peers peers-families gpu-fit quick transformers llama-cpp-* llama-server" ;;
   esac
 }
 
@@ -109,6 +110,9 @@ pack() {
       peers)
         pack_program bench_gpu_batch "$target"
         pack_llama_cpp cuda "$target/unpacked/llama.cpp-cuda" ;;
+      peers-families)
+        pack_program bench_gpu_engine "$target"
+        pack_llama_cpp cuda "$target/unpacked/llama.cpp-cuda" ;;
       llama-server)
         pack_llama_cpp cuda "$target/unpacked/llama.cpp-cuda"
         pack_llama_server "$target/unpacked/llama.cpp-built-cuda" ;;
@@ -140,6 +144,9 @@ run_program() {
   elif [ "$suite" = peers ]; then
     "$(dirname "$0")/gpu-check-peers.sh" "$dir/bench_gpu_batch" "$unpacked/rigcast" \
       "$unpacked/llama.cpp-cuda/llama-batched-bench" "$unpacked/written" "$log" || status=1
+  elif [ "$suite" = peers-families ]; then
+    "$(dirname "$0")/gpu-check-families.sh" "$dir/bench_gpu_engine" "$unpacked/rigcast" \
+      "$unpacked/llama.cpp-cuda/llama-bench" "$unpacked/written" "$log" || status=1
   elif [ "$suite" = llama-server ]; then
     "$(dirname "$0")/gpu-check-server.sh" "$unpacked/rigcast" "${KEPT:-$log}/llama-server" \
       "$unpacked/written" || status=1
@@ -202,7 +209,7 @@ run() {
       matvec | small_batch_gemm | attention | sample | upload | engine | hybrid | batch | prompt_steps)
         "$dir/bench_gpu_$part" > "$log/$part.txt" 2>&1 || failed=1
         cat "$log/$part.txt" ;;
-      peers | probes | quick | gpu-* | transformers | llama-cpp-* | llama-server)
+      peers | peers-families | probes | quick | gpu-* | transformers | llama-cpp-* | llama-server)
         run_program "$dir" "$part" "$log" || failed=1 ;;
       run)
         run_program "$dir" > "$log/run.txt" 2>&1 || failed=1

@@ -26,6 +26,12 @@ double latent_floats(const ModelSpec& m) {
 
 }  // namespace
 
+TokenCount window_ring_blocks(const ModelSpec& model, TokenCount step_tokens,
+                              TokenCount block_tokens) {
+  if (!model.window) return 0;
+  return (model.window->tokens - 1 + step_tokens + block_tokens - 1) / block_tokens + 1;
+}
+
 KvRing kv_ring(TokenCount cold, int layers, std::int64_t layer_bytes) {
   KvRing ring;
   if (cold <= 0 || layer_bytes <= 0) return ring;
@@ -58,6 +64,8 @@ double cpu_buffer_bytes(const ModelSpec& m, double tokens) {
     floats += rows * hidden + (shared > 0 ? 2 * shared + hidden : 0);
     inputs += rows * (hidden + middle) + shared;
   }
+  // Of a recurrent layer what its matrices give, and as much as the widest of them once more.
+  if (m.recurrent) floats += 2 * double(m.recurrent->layer_parameters) / hidden;
   return tokens * (kFloat * floats + kInput * inputs) + kFloat * double(m.vocabulary);
 }
 

@@ -27,6 +27,12 @@ struct KvRing {
 /// The ring buffer for `cold` blocks, of `layer_bytes` each, in every one of `layers` layers.
 KvRing kv_ring(TokenCount cold, int layers, std::int64_t layer_bytes);
 
+/// Blocks of the cache that a layer with a window keeps, as a ring, where a step has up to
+/// `step_tokens` tokens: those of the window before a step and of the step, wherever in a block
+/// they begin. 0: no layer has a window.
+TokenCount window_ring_blocks(const ModelSpec& model, TokenCount step_tokens,
+                              TokenCount block_tokens);
+
 /// Bytes of the cache with which the host's attention is timed when a model is loaded: larger than
 /// most processors' caches.
 inline constexpr std::size_t kTimedCacheBytes = std::size_t(256) << 20;

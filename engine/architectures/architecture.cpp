@@ -41,6 +41,7 @@ Hyperparameters default_hyperparameters(const ModelSpec& spec) {
   const Architecture& architecture = own ? *own : *find_architecture("llama");
   Hyperparameters h;
   h.norm_eps = architecture.norm_eps;
+  h.layer_norm = architecture.layer_norm;
   h.rope_dims = int(spec.head_dim);
   h.rope_pairs = architecture.rope_pairs;
   h.rope_base = architecture.rope_base(spec);
@@ -66,6 +67,7 @@ AttentionRule attention_rule(const ModelSpec& spec, const Hyperparameters& hyper
   rule.rope = !rotates(known(spec), spec, layer) ? -1 : is_local ? 1 : 0;
   rule.score_scale = hyper.score_scale;
   rule.softcap = hyper.score_softcap;
+  if (!spec.has_kv(layer)) rule.kv_layer = kv_layer_of(spec, layer);
   rule.norms_rotated = known(spec).norms_rotated;
   return rule;
 }

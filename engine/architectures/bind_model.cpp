@@ -14,11 +14,27 @@
 #include "engine/architectures/architecture.hpp"
 #include "engine/architectures/decoder_layer.hpp"
 #include "engine/model/layer_weights.hpp"
+#include "engine/model/recurrent_mixers.hpp"
 
 namespace rigcast::engine {
 namespace {
 
 using Shape = std::vector<std::int64_t>;
+
+// What turns of a head: of the narrowest of those that turn alike.
+std::optional<Error> check_turned(const ModelSpec& m, const Hyperparameters& h) {
+  const auto check = [&](int dims, std::int64_t width) -> std::optional<Error> {
+    if (dims >= 2 && dims % 2 == 0 && dims <= width) return std::nullopt;
+    return bad_input(fmt::format("{}: {} of {} elements of a head turn", m.name, dims, width),
+                     "expected an even number, no more than a head has");
+  };
+  const int local = h.local_rope_dims > 0 ? h.local_rope_dims : h.rope_dims;
+  for (int layer = 0; layer < m.layers; ++layer) {
+    const bool is_local = h.local_rope_base > 0 && !m.sees_all_tokens(layer);
+    if (auto error = check(is_local ? local : h.rope_dims, m.head_dim_of(layer))) return error;
+  }
+  return std::nullopt;
+}
 
 // A group's two best experts count, and those of the used groups are enough for a choice.
 std::optional<Error> check_routing(const ModelSpec& m, const ExpertRouting& r) {
@@ -53,10 +69,11 @@ std::optional<Error> check_hyper(const ModelSpec& m, const Hyperparameters& h) {
                     "make no sense",
                     m.name));
   if (auto error = check_routing(m, h.routing)) return error;
-  if (h.rope_dims < 2 || h.rope_dims % 2 != 0 || h.rope_dims > m.head_dim)
-    return bad_input(
-        fmt::format("{}: {} of {} elements of a head turn", m.name, h.rope_dims, m.head_dim),
-        "expected an even number, no more than a head has");
+  if (auto error = check_turned(m, h)) return error;
+  for (const Xielu& x : h.xielu)
+    if (!std::isfinite(x.positive) || !std::isfinite(x.negative) || !std::isfinite(x.beta) ||
+        !std::isfinite(x.eps))
+      return bad_input(fmt::format("{}: its activation is not of numbers", m.name));
   return std::nullopt;
 }
 
@@ -66,6 +83,14 @@ bool is_ignored(const ModelSpec& m, std::string_view name) {
   for (int layer = m.layers; layer < m.layers + m.nextn_layers; ++layer)
     if (name.starts_with(fmt::format("blk.{}.", layer))) return true;
   return name.ends_with(".attn_rot_embd.weight") || name.ends_with(".rotary_emb.inv_freq");
+}
+
+// Layers that attend to the cache of an earlier one may have been trained with keys of their own.
+bool is_of_shared_cache(const ModelSpec& m, std::string_view name) {
+  for (int layer = m.layers - m.shared_kv_layers; layer < m.layers; ++layer)
+    for (const char* unused : {"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"})
+      if (name == fmt::format("blk.{}.{}", layer, unused)) return true;
+  return false;
 }
 
 std::string_view expert_by_expert(std::span<const NamedTensor> tensors) {
@@ -85,6 +110,11 @@ Shape trimmed(Shape shape) {
   return shape;
 }
 
+// True for a vector of parts, one after the other: norms of heads, biases of experts.
+bool is_flat(const Shape& shape, const Shape& parts) {
+  return trimmed(shape) == Shape{parts[0] * (parts.size() > 1 ? parts[1] : 1)} && parts.size() == 2;
+}
+
 // Finds tensors by name, each once. The first error is kept; tensors that are requested after it
 // are empty.
 class Binder {
@@ -96,13 +126,15 @@ class Binder {
     return std::nullopt;
   }
 
+  bool has(std::string_view name) const { return by_name_.contains(name); }
+
   std::vector<float> vector(const std::string& name, std::int64_t width) {
     return vector(name, Shape{width});
   }
 
   /// Vectors of experts are one after the other.
   std::vector<float> vector(const std::string& name, const Shape& shape) {
-    const NamedTensor* t = take(name, shape);
+    const NamedTensor* t = take(name, shape, true);
     if (!t) return {};
     if (t->format != QuantFormat::kF32) {
       refuse(fmt::format("\"{}\" is in {}, expected F32", name, info(t->format).name),
@@ -147,7 +179,7 @@ class Binder {
   /// Fails if a tensor was not used, because it could change what the model computes.
   void finish(const ModelSpec& m) {
     for (const auto& [name, tensor] : by_name_)
-      if (!taken_.contains(name) && !is_ignored(m, name))
+      if (!taken_.contains(name) && !is_ignored(m, name) && !is_of_shared_cache(m, name))
         refuse(fmt::format("\"{}\" has no place in this architecture", name),
                "a model with such a tensor is not executed");
   }
@@ -155,7 +187,7 @@ class Binder {
   const std::optional<Error>& error() const { return error_; }
 
  private:
-  const NamedTensor* take(const std::string& name, const Shape& shape) {
+  const NamedTensor* take(const std::string& name, const Shape& shape, bool flat = false) {
     if (error_) return nullptr;
     const auto at = by_name_.find(name);
     if (at == by_name_.end()) {
@@ -164,7 +196,7 @@ class Binder {
     }
     const NamedTensor& t = *at->second;
     taken_.insert(t.name);
-    if (trimmed(t.shape) != trimmed(shape)) {
+    if (trimmed(t.shape) != trimmed(shape) && !(flat && is_flat(t.shape, shape))) {
       refuse(fmt::format("\"{}\" has the shape {}, expected {}", name, fmt::join(t.shape, " x "),
                          fmt::join(shape, " x ")));
     } else if (shape[0] % info(t.format).block_elements != 0) {
@@ -210,9 +242,36 @@ Shape latent_shape_of(const ModelSpec& m, const LatentAttention& a, LayerWeight 
   }
 }
 
+// The shape of a recurrent mixer's weight. One that only convolves has values as wide as the
+// residual stream, and three of them.
+Shape mixer_shape(const ModelSpec& m, const MixerWidths& w, LayerWeight weight) {
+  const Mixer mixer = find_architecture(m.architecture)->mixer;
+  const bool only_convolves = mixer == Mixer::kShortConvolution, is_mamba = mixer == Mixer::kMamba;
+  const std::int64_t heads = w.time_step_rank, inner = only_convolves ? m.hidden : w.inner_size;
+  const std::int64_t beside = is_mamba ? inner + heads : 0;  // the gate and time steps
+  using enum LayerWeight;
+  switch (weight) {
+    case kMixerIn: return {m.hidden, only_convolves ? 3 * m.hidden : w.convolved() + beside};
+    case kMixerGate: return {m.hidden, inner};
+    case kMixerAlpha:
+    case kMixerBeta: return {m.hidden, heads};
+    case kMixerTaps: return {w.conv_kernel, only_convolves ? m.hidden : w.convolved()};
+    case kMixerTapsBias: return {w.convolved()};
+    case kMixerTimeBias: return {heads};
+    case kMixerDecay:
+    case kMixerSkip: return is_mamba ? Shape{1, heads} : Shape{heads};
+    case kMixerNorm:
+      return is_mamba ? Shape{inner / w.group_count, w.group_count} : Shape{w.state_size};
+    case kMixerOut: return {inner, m.hidden};
+    default: RIGCAST_ASSERT(false);
+  }
+}
+
 // The shape of a layer's weight, row length first.
-Shape shape_of(const ModelSpec& m, const AttentionShape& attention, LayerWeight weight) {
+Shape shape_of(const ModelSpec& m, const Layer& layer, LayerWeight weight) {
+  const AttentionShape& attention = layer.attention;
   const std::int64_t head = attention.head_dim;
+  const bool each_head = m.qk_norm_wide && find_architecture(m.architecture)->layer_norm;
   using enum LayerWeight;
   const std::int64_t q = attention.q_width(), kv = attention.kv_width();
   if (m.mla)
@@ -220,19 +279,26 @@ Shape shape_of(const ModelSpec& m, const AttentionShape& attention, LayerWeight 
   const MixtureOfExperts moe = m.moe.value_or(MixtureOfExperts());
   switch (weight) {
     case kAttentionNorm:
+    case kAttentionNormBias:
+    case kInputNorm:
+    case kDownBias:
     case kAttentionPostNorm:
     case kFfnNorm:
     case kFfnPostNorm:
     case kOutputBias: return {m.hidden};
-    case kQ: return {m.hidden, q};
+    case kQ: return {m.hidden, m.attention_gate ? 2 * q : q};
     case kK:
     case kV: return {m.hidden, kv};
     case kOutput: return {q, m.hidden};
     case kQBias: return {q};
     case kKBias:
     case kVBias: return {kv};
-    case kQNorm: return {m.qk_norm_wide ? q : head};
-    case kKNorm: return {m.qk_norm_wide ? kv : head};
+    case kQNorm:
+      if (each_head) return {head, attention.heads};
+      return {m.qk_norm_wide ? q : head};
+    case kKNorm:
+      if (each_head) return {head, attention.kv_heads};
+      return {m.qk_norm_wide ? kv : head};
     case kGate:
     case kUp: return {m.hidden, m.ffn};
     case kDown: return {m.ffn, m.hidden};
@@ -243,6 +309,10 @@ Shape shape_of(const ModelSpec& m, const AttentionShape& attention, LayerWeight 
     case kKvANorm:
     case kKB:
     case kVB: break;  // of latent attention alone
+    case kUpBias: return {m.ffn};
+    case kInputGate: return {m.hidden, m.layer_embedding};
+    case kInputProjection: return {m.layer_embedding, m.hidden};
+    case kLayerScale: return {1};
     case kSinks: return {attention.heads};
     case kRouter: return {m.hidden, moe.experts};
     case kRouterBias: return {moe.experts};
@@ -257,8 +327,8 @@ Shape shape_of(const ModelSpec& m, const AttentionShape& attention, LayerWeight 
     case kExpertGateBias:
     case kExpertUpBias: return {moe.expert_ffn, moe.experts};
     case kExpertDownBias: return {m.hidden, moe.experts};
+    default: return mixer_shape(m, layer.mixer, weight);
   }
-  RIGCAST_ASSERT(false);
 }
 
 // Weights that files of the model hold as parts of one tensor: the rows of one after those of the
@@ -282,7 +352,7 @@ void bind_fused(const ModelSpec& m, const FusedWeights& fused, const std::string
                 Layer& layer, Binder& binder) {
   Shape whole;
   for (const LayerWeight part : fused.parts) {
-    const Shape shape = shape_of(m, layer.attention, part);
+    const Shape shape = shape_of(m, layer, part);
     if (whole.empty())
       whole = shape;
     else
@@ -293,7 +363,7 @@ void bind_fused(const ModelSpec& m, const FusedWeights& fused, const std::string
   whole.size() > 1 ? binder.bind(name, whole, matrix) : binder.bind(name, whole, vector);
   std::int64_t first = 0;
   const auto take = [&](LayerWeight weight, auto& to) {
-    const std::int64_t count = shape_of(m, layer.attention, weight).back();
+    const std::int64_t count = shape_of(m, layer, weight).back();
     if constexpr (std::is_same_v<decltype(to), Matrix&>) {
       if (matrix) to = {matrix.row(first), matrix.format, matrix.columns, count};
     } else if constexpr (std::is_same_v<decltype(to), std::vector<float>&>) {
@@ -317,6 +387,9 @@ Layer bind_layer(const Model& model, int index, Binder& binder) {
   layer.latent = latent_shape(m);
   layer.rule = attention_rule(m, model.hyper, index);
   layer.ops = layer_ops(m, index);
+  if (std::size_t(index) < model.hyper.xielu.size())
+    layer.xielu = model.hyper.xielu[std::size_t(index)];
+  if (m.has_recurrent_mixer(index)) layer.mixer = mixer_widths(m).value();
   std::vector<LayerWeight> bound;
   for (const FusedWeights& fused : fused_weights(m)) {
     if (!uses(layer.ops, fused.parts.front())) continue;
@@ -328,7 +401,7 @@ Layer bind_layer(const Model& model, int index, Binder& binder) {
       [&](LayerWeight weight, auto& to) {
         if (uses(layer.ops, weight) && std::ranges::find(bound, weight) == bound.end())
           binder.bind(fmt::format("blk.{}.{}", index, weight_name(architecture, weight)),
-                      shape_of(m, layer.attention, weight), to);
+                      shape_of(m, layer, weight), to);
       },
       layer);
   return layer;
@@ -348,9 +421,18 @@ void bind_all(Binder& binder, Model& model) {
   model.embedding = binder.matrix("token_embd.weight", m.hidden, m.vocabulary);
   for (int i = 0; i < m.layers && !binder.error(); ++i)
     model.layers.push_back(bind_layer(model, i, binder));
-  model.final_norm = binder.vector("output_norm.weight", m.hidden);
+  model.final_norm =
+      binder.vector(std::string(find_architecture(m.architecture)->final_norm), m.hidden);
+  if (m.norm_bias) model.final_norm_bias = binder.vector("output_norm.bias", m.hidden);
   model.head =
       m.tied_embeddings ? model.embedding : binder.matrix("output.weight", m.hidden, m.vocabulary);
+  if (binder.has("output.bias")) model.head_bias = binder.vector("output.bias", m.vocabulary);
+  if (m.layer_embedding > 0) {
+    const std::int64_t all = m.layers * m.layer_embedding;
+    model.input_embedding = binder.matrix("per_layer_token_embd.weight", all, m.vocabulary);
+    model.input_projection = binder.matrix("per_layer_model_proj.weight", m.hidden, all);
+    model.input_norm = binder.vector("per_layer_proj_norm.weight", m.layer_embedding);
+  }
   bind_rope_factors(binder, model);
   binder.finish(m);
 }
@@ -374,6 +456,14 @@ std::optional<Error> check_executable(const ModelSpec& m) {
   if (m.mla && !(m.mla->kv_lora_rank > 0 && m.mla->qk_nope_dim > 0 && m.mla->qk_rope_dim > 0 &&
                  m.mla->v_dim > 0 && m.mla->q_lora_rank >= 0))
     return bad_input(fmt::format("{} has latent attention of a width of 0", m.name));
+  for (int layer = m.layers - m.shared_kv_layers; layer < m.layers; ++layer)
+    if (const int from = kv_layer_of(m, layer);
+        !m.has_kv(from) || m.sees_all_tokens(from) != m.sees_all_tokens(layer))
+      return bad_input(fmt::format("{}: layer {} finds no cache of an earlier layer of its kind",
+                                   m.name, layer));
+  if (m.recurrent && !mixer_widths(m))
+    return bad_input(
+        fmt::format("{} has recurrent layers of widths that are not executed", m.name));
   if (m.rope_freqs && m.rope_factors > 0)
     return bad_input(fmt::format("{} has rope factors in one vector and in two", m.name));
   if (m.moe && (m.moe->experts_used < 1 || m.moe->experts_used > m.moe->experts))

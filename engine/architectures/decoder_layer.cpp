@@ -1,6 +1,7 @@
 #include "engine/architectures/decoder_layer.hpp"
 
 #include <utility>
+#include <vector>
 
 namespace rigcast::engine {
 
@@ -24,40 +25,82 @@ Ops norm_before(const Architecture& a, LayerWeight weight) {
   return {{kRmsNorm, kHidden, kNormed, {weight}}};
 }
 
+Ops attention_norm(const Architecture& a, const ModelSpec& m) {
+  if (!a.layer_norm) return norm_before(a, kAttentionNorm);
+  LayerOp norm = {kLayerNorm, kHidden, kNormed, {kAttentionNorm}};
+  if (m.norm_bias) norm.weights.push_back(kAttentionNormBias);
+  return {std::move(norm)};
+}
+
 Ops add_branch(const Architecture& a, LayerWeight norm) {
   Ops ops;
-  if (a.norms != NormPlan::kBefore) ops.push_back({kRmsNorm, kBranch, kBranch, {norm}});
+  if (a.norms == NormPlan::kBehind || a.norms == NormPlan::kAround)
+    ops.push_back({kRmsNorm, kBranch, kBranch, {norm}});
   ops.push_back({kAddResidual, kBranch, kHidden});
   return ops;
 }
 
-Ops head_norms(const ModelSpec& m) {
-  const OpKind norm = m.qk_norm_wide ? kRmsNorm : kHeadRmsNorm;
+Ops head_norms(const Architecture& a, const ModelSpec& m) {
+  const OpKind norm = a.layer_norm ? kHeadLayerNorm : m.qk_norm_wide ? kRmsNorm : kHeadRmsNorm;
   if (!m.qk_norm) return {};
   return {{norm, kQuery, kQuery, {kQNorm}}, {norm, kKey, kKey, {kKNorm}}};
 }
 
-Ops projections(const Architecture& a, const ModelSpec& m) {
+Ops projections(const Architecture& a, const ModelSpec& m, int layer) {
   const Activation in = input_of(a);
-  Ops ops = {{kLinear, in, kQuery, {kQ}}, {kLinear, in, kKey, {kK}}, {kLinear, in, kValue, {kV}}};
+  const bool keys_are_values = m.window && m.window->full_key_is_value && m.sees_all_tokens(layer);
+  Ops ops = {{kLinear, in, kQuery, {kQ}},
+             {kLinear, in, kKey, {kK}},
+             {kLinear, in, kValue, {keys_are_values ? kK : kV}}};
   if (m.qkv_bias)
     append(ops, {{kAddBias, kQuery, kQuery, {kQBias}},
                  {kAddBias, kKey, kKey, {kKBias}},
                  {kAddBias, kValue, kValue, {kVBias}}});
+  if (m.attention_gate) append(ops, {{kTakeGate, kQuery, kGates}, {kTakeQuery, kQuery, kQuery}});
   return ops;
 }
 
 Ops attention(const Architecture& a, const ModelSpec& m, int layer) {
-  Ops ops = norm_before(a, kAttentionNorm);
-  append(ops, projections(a, m));
-  if (!a.norms_rotated) append(ops, head_norms(m));
+  Ops ops = attention_norm(a, m);
+  append(ops, projections(a, m, layer));
+  if (!a.norms_rotated) append(ops, head_norms(a, m));
+  if (a.layers_differ) append(ops, {{kHeadRmsNorm, kValue, kValue}});
   if (rotates(a, m, layer)) append(ops, {{kRope, kQuery, kQuery}, {kRope, kKey, kKey}});
-  if (a.norms_rotated) append(ops, head_norms(m));
+  if (a.norms_rotated) append(ops, head_norms(a, m));
   if (a.scales_queries) append(ops, {{kScaleByPosition, kQuery, kQuery}});
   LayerOp attend = {kAttention, kQuery, kAttended};
   if (m.attention_sinks) attend.weights = {kSinks};
-  append(ops, {std::move(attend), {kLinear, kAttended, kBranch, {kOutput}}});
+  append(ops, {std::move(attend)});
+  if (m.attention_gate) append(ops, {{kSigmoidGate, kGates, kAttended}});
+  append(ops, {{kLinear, kAttended, kBranch, {kOutput}}});
   if (m.output_bias) append(ops, {{kAddBias, kBranch, kBranch, {kOutputBias}}});
+  append(ops, add_branch(a, kAttentionPostNorm));
+  // The cache of an earlier layer has the keys and values.
+  if (!m.has_kv(layer))
+    std::erase_if(ops, [](const LayerOp& op) { return op.out == kKey || op.out == kValue; });
+  return ops;
+}
+
+// A recurrent layer's part of the layer, in place of attention.
+Ops mixer(const Architecture& a) {
+  Ops ops = norm_before(a, kAttentionNorm);
+  ops.push_back({kLinear, input_of(a), kMixed, {kMixerIn}});
+  if (a.mixer == Mixer::kShortConvolution)
+    ops.push_back({kShortConvolution, kMixed, kAttended, {kMixerTaps}});
+  if (a.mixer == Mixer::kMamba)
+    append(ops, {{kMamba,
+                  kMixed,
+                  kAttended,
+                  {kMixerTaps, kMixerTapsBias, kMixerDecay, kMixerTimeBias, kMixerSkip}},
+                 {kGroupRmsNorm, kAttended, kAttended, {kMixerNorm}}});
+  if (a.mixer == Mixer::kDeltaNet)
+    append(ops, {{kLinear, input_of(a), kGates, {kMixerGate}},
+                 {kLinear, input_of(a), kAlpha, {kMixerAlpha}},
+                 {kLinear, input_of(a), kBeta, {kMixerBeta}},
+                 {kConvolve, kMixed, kMixed, {kMixerTaps}},
+                 {kDeltaNet, kMixed, kAttended, {kMixerDecay, kMixerTimeBias}},
+                 {kGatedRmsNorm, kGates, kAttended, {kMixerNorm}}});
+  ops.push_back({kLinear, kAttended, kBranch, {kMixerOut}});
   append(ops, add_branch(a, kAttentionPostNorm));
   return ops;
 }
@@ -99,6 +142,18 @@ LayerOp mixture(const Architecture& a, const ModelSpec& m) {
   return op;
 }
 
+LayerOp dense_ffn(const Architecture& a, const ModelSpec& m) {
+  const Activation in = input_of(a);
+  if (m.gated_ffn) {
+    const OpKind gated = a.activation == FfnActivation::kGelu ? kGeluFfn : kGatedFfn;
+    return {gated, in, kBranch, {kGate, kUp, kDown}};
+  }
+  if (a.activation == FfnActivation::kXielu) return {kXieluMlp, in, kBranch, {kUp, kDown}};
+  LayerOp mlp = {kGeluMlp, in, kBranch, {kUp, kDown}};
+  if (m.ffn_bias) mlp.weights.insert(mlp.weights.end(), {kUpBias, kDownBias});
+  return mlp;
+}
+
 Ops shared_expert(const Architecture& a, const ModelSpec& m) {
   if (m.moe->shared_ffn == 0) return {};
   LayerOp op = {kSharedExpert, input_of(a), kBranch, {kSharedGate, kSharedUp, kSharedDown}};
@@ -107,17 +162,40 @@ Ops shared_expert(const Architecture& a, const ModelSpec& m) {
 }
 
 Ops feed_forward(const Architecture& a, const ModelSpec& m, bool experts) {
-  const Activation in = input_of(a);
-  const OpKind gated = a.activation == FfnActivation::kGelu ? kGeluFfn : kGatedFfn;
-  const LayerOp ffn = {gated, in, kBranch, {kGate, kUp, kDown}};
-  Ops ops = norm_before(a, kFfnNorm);
-  ops.push_back(experts ? mixture(a, m) : ffn);
+  Ops ops;
+  if (a.norms != NormPlan::kShared) ops = norm_before(a, kFfnNorm);
+  ops.push_back(experts ? mixture(a, m) : dense_ffn(a, m));
   if (experts) append(ops, shared_expert(a, m));
   append(ops, add_branch(a, kFfnPostNorm));
   return ops;
 }
 
-int norms_of(NormPlan plan) { return plan == NormPlan::kAround ? 4 : 2; }
+// What follows the FFN: the token's input of the layer, and the layer's scale.
+Ops layer_end(const ModelSpec& m) {
+  Ops ops;
+  if (m.layer_embedding > 0)
+    append(ops, {{kLayerInput, kHidden, kBranch, {kInputGate, kInputProjection}},
+                 {kRmsNorm, kBranch, kBranch, {kInputNorm}},
+                 {kAddResidual, kBranch, kHidden}});
+  if (m.layer_scale) append(ops, {{kScale, kHidden, kHidden, {kLayerScale}}});
+  return ops;
+}
+
+int norms_of(NormPlan plan) {
+  return plan == NormPlan::kAround ? 4 : plan == NormPlan::kShared ? 1 : 2;
+}
+
+std::string_view other_norms(NormPlan plan) {
+  if (plan == NormPlan::kShared) return "other than one norm in a layer";
+  return plan == NormPlan::kAround ? "other than four norms in a layer"
+                                   : "other than two norms in a layer";
+}
+
+// An FFN without a gate is executed with one of these.
+bool has_mlp(const Architecture& a) {
+  return a.activation == FfnActivation::kXielu ||
+         (a.activation == FfnActivation::kGelu && a.norms == NormPlan::kShared);
+}
 
 }  // namespace
 
@@ -127,16 +205,20 @@ bool rotates(const Architecture& architecture, const ModelSpec& spec, int layer)
 
 std::vector<LayerOp> decoder_layer(const Architecture& architecture, const ModelSpec& m,
                                    int layer) {
-  Ops ops = m.mla ? latent_attention(architecture, m) : attention(architecture, m, layer);
+  Ops ops = m.has_recurrent_mixer(layer) ? mixer(architecture)
+            : m.mla                      ? latent_attention(architecture, m)
+                                         : attention(architecture, m, layer);
   append(ops, feed_forward(architecture, m, m.is_moe_layer(layer)));
+  append(ops, layer_end(m));
   return ops;
 }
 
 std::string_view unexecuted_trait(const Architecture& architecture, const ModelSpec& m) {
   const bool clamps = architecture.activation == FfnActivation::kClampedSwiglu;
   const std::pair<bool, std::string_view> traits[] = {
-      {m.window && (m.window->full_head_dim > 0 || m.window->full_kv_heads > 0 ||
-                    m.window->full_key_is_value),
+      {!architecture.layers_differ && m.window &&
+           (m.window->full_head_dim > 0 || m.window->full_kv_heads > 0 ||
+            m.window->full_key_is_value),
        "layers without a window that differ from the others"},
       {m.mla.has_value() && !architecture.latent_attention, "latent attention"},
       {!m.mla && architecture.latent_attention, "attention that is not latent"},
@@ -144,18 +226,22 @@ std::string_view unexecuted_trait(const Architecture& architecture, const ModelS
                  m.attention_sinks),
        "latent attention with biases, sinks, a window or norms of heads"},
       {m.indexer.has_value(), "an indexer that chooses tokens"},
-      {m.recurrent.has_value(), "recurrent layers"},
+      {m.recurrent && (architecture.mixer == Mixer::kNone || m.recurrent->parallel),
+       "recurrent layers"},
       {!m.pattern.empty(), "layers of one block alone"},
-      {!m.gated_ffn, "an FFN without a gate"},
-      {m.ffn_bias, "biases in the FFN"},
-      {m.norm_bias, "norms with a bias"},
-      {m.norms_per_layer != norms_of(architecture.norms), architecture.norms == NormPlan::kAround
-                                                              ? "other than four norms in a layer"
-                                                              : "other than two norms in a layer"},
-      {m.attention_gate, "a gate on the attention"},
-      {m.shared_kv_layers > 0, "layers that share a KV cache"},
-      {m.layer_embedding > 0, "embeddings for each layer"},
-      {m.layer_scale, "a scale for each layer"},
+      {!m.gated_ffn && !has_mlp(architecture), "an FFN without a gate"},
+      {m.gated_ffn && has_mlp(architecture), "an FFN with a gate"},
+      {m.ffn_bias && m.gated_ffn, "biases in the FFN"},
+      {m.ffn_bias && architecture.activation == FfnActivation::kXielu, "biases in the FFN"},
+      {m.norm_bias && !architecture.layer_norm, "norms with a bias"},
+      {architecture.layer_norm && m.qk_norm && !m.qk_norm_wide, "one norm for all heads"},
+      {m.norms_per_layer != norms_of(architecture.norms), other_norms(architecture.norms)},
+      {m.attention_gate && m.qkv_bias, "a gate on the attention, and biases"},
+      {!architecture.layers_differ && m.shared_kv_layers > 0, "layers that share a KV cache"},
+      {!architecture.layers_differ && m.layer_embedding > 0, "embeddings for each layer"},
+      {!architecture.layers_differ && m.layer_scale, "a scale for each layer"},
+      {m.moe && architecture.norms == NormPlan::kShared, "experts beside attention"},
+      {m.moe && !m.gated_ffn, "experts without a gate"},
       {m.moe && m.moe->expert_bias && !m.moe->router_bias,
        "biased experts without a biased router"},
       {m.moe && architecture.activation == FfnActivation::kGelu, "experts with GELU"},

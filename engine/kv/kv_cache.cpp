@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <span>
 #include <utility>
 
@@ -20,8 +19,9 @@ void put(QuantFormat type, std::span<const float> row, std::byte* to) {
 }  // namespace
 
 std::vector<int> all_layers(const ModelSpec& spec) {
-  std::vector<int> layers(std::size_t(spec.layers));
-  std::iota(layers.begin(), layers.end(), 0);
+  std::vector<int> layers;
+  for (int layer = 0; layer < spec.layers; ++layer)
+    if (spec.has_attention(layer) && spec.has_kv(layer)) layers.push_back(layer);
   return layers;
 }
 
@@ -34,13 +34,15 @@ KvCache::KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens)
     : KvCache(spec, types, block_tokens, all_layers(spec), make_large_pages) {}
 
 KvCache::KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens,
-                 const std::vector<int>& layers, Allocator make, int piece_blocks)
+                 const std::vector<int>& layers, Allocator make, int piece_blocks,
+                 TokenCount window_blocks)
     : types_(types),
       block_tokens_(block_tokens),
       latent_(spec.mla.has_value()),
       rows_(std::size_t(spec.layers)),
       allocator_(std::move(make)),
-      piece_blocks_(piece_blocks) {
+      piece_blocks_(piece_blocks),
+      window_blocks_(window_blocks) {
   RIGCAST_ASSERT(block_tokens >= 1 && piece_blocks >= 1);
   if (latent_) types_.v = types_.k;
   for (int layer = 0; layer < spec.layers; ++layer) {
@@ -53,8 +55,11 @@ KvCache::KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens,
     alike_ = alike_ && rows.token_bytes() == token_bytes(0);
   }
   for (const int layer : layers) {
-    rows_[std::size_t(layer)].begin = all_token_bytes_;
-    all_token_bytes_ += token_bytes(layer);
+    Rows& rows = rows_[std::size_t(layer)];
+    rows.is_ring = window_blocks > 0 && !spec.sees_all_tokens(layer);
+    Part& part = rows.is_ring ? rings_ : growing_;
+    rows.begin = part.token_bytes;
+    part.token_bytes += rows.token_bytes();
   }
 }
 
@@ -64,23 +69,34 @@ std::int64_t KvCache::token_bytes() const {
 }
 
 void KvCache::allocate_at_once(int piece_blocks) {
-  RIGCAST_ASSERT(piece_blocks >= 1 && pieces_.empty());
+  RIGCAST_ASSERT(piece_blocks >= 1 && growing_.pieces.empty() && rings_.pieces.empty());
   piece_blocks_ = piece_blocks;
 }
 
+void KvCache::reserve(Part& part, TokenCount tokens) {
+  if (part.token_bytes == 0) return;
+  while (part.pieces.size() < pieces_for(tokens))
+    part.pieces.push_back(allocator_(piece_bytes(part)));
+}
+
 void KvCache::reserve(TokenCount tokens) {
-  if (all_token_bytes_ == 0) return;
-  const std::size_t before = pieces_.size();
+  const std::size_t before = growing_.pieces.size(), of_rings_before = rings_.pieces.size();
   try {
-    while (pieces_.size() < pieces_for(tokens)) pieces_.push_back(allocator_(piece_bytes()));
+    reserve(growing_, tokens);
+    reserve(rings_, of_rings(tokens));
   } catch (...) {
-    pieces_.resize(before);  // unused blocks are freed for others
+    growing_.pieces.resize(before);  // unused blocks are freed for others
+    rings_.pieces.resize(of_rings_before);
     throw;
   }
 }
 
 void KvCache::truncate(TokenCount tokens) {
-  if (pieces_.size() > pieces_for(tokens)) pieces_.resize(pieces_for(tokens));
+  const auto cut = [&](Part& part, TokenCount kept) {
+    if (part.pieces.size() > pieces_for(kept)) part.pieces.resize(pieces_for(kept));
+  };
+  cut(growing_, tokens);
+  cut(rings_, of_rings(tokens));
 }
 
 std::int64_t KvCache::k_offset(const Rows& rows, int head, TokenCount token) const {
@@ -117,6 +133,11 @@ void KvCache::runs(int layer, int head, TokenCount begin, TokenCount end,
   }
 }
 
-std::int64_t KvCache::bytes() const { return std::int64_t(pieces_.size() * piece_bytes()); }
+std::int64_t KvCache::bytes() const {
+  std::int64_t bytes = 0;
+  for (const Part* part : {&growing_, &rings_})
+    bytes += std::int64_t(part->pieces.size() * piece_bytes(*part));
+  return bytes;
+}
 
 }  // namespace rigcast::engine

@@ -3,6 +3,7 @@
 // allocated as the context grows. Of latent attention, a token has one row in each layer, in the
 // type of keys, which is its key and its value.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -22,7 +23,8 @@ using Allocator = std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
 /// Allocates memory on huge pages.
 std::shared_ptr<std::byte> make_large_pages(std::size_t bytes);
 
-/// All layers of a model: 0, 1, ...
+/// All layers of a model that keep keys and values, in ascending order: those that attend, but
+/// where they share the cache of an earlier one.
 std::vector<int> all_layers(const ModelSpec& spec);
 
 class KvCache {
@@ -31,8 +33,11 @@ class KvCache {
   KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens);
   /// A cache of `layers` alone, in ascending order; no other layer may be accessed. `make`
   /// allocates memory for `piece_blocks` blocks at once, in which a layer's blocks are contiguous.
+  /// `window_blocks`: layers with a window keep so many blocks, in which later ones take the place
+  /// of older ones (window_ring.hpp); 0: all. Such a cache is that of one sequence, without tables.
   KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens,
-          const std::vector<int>& layers, Allocator make, int piece_blocks = 1);
+          const std::vector<int>& layers, Allocator make, int piece_blocks = 1,
+          TokenCount window_blocks = 0);
 
   /// Allocates `piece_blocks` blocks at once from now on. The cache has none yet.
   void allocate_at_once(int piece_blocks);
@@ -55,6 +60,11 @@ class KvCache {
   /// Layers of the model, kept or not.
   int layers() const { return int(rows_.size()); }
   bool keeps(int layer) const { return rows(layer).begin >= 0; }
+  /// True if a later token takes the place of this one in the layer before `end` is reached.
+  bool overwrites(int layer, TokenCount token, TokenCount end) const {
+    return rows(layer).is_ring &&
+           token / block_tokens_ + window_blocks_ <= (end - 1) / block_tokens_;
+  }
   /// A layer's part of a block, [kv head][K|V][token][head_dim]: layer_bytes(layer) contiguous
   /// bytes.
   std::byte* block(int layer, TokenCount index) const { return at(layer, index); }
@@ -67,7 +77,9 @@ class KvCache {
   /// models.
   std::int64_t layer_bytes() const { return block_tokens_ * token_bytes(); }
   /// Bytes of a block in all layers that are kept.
-  std::int64_t block_bytes() const { return block_tokens_ * all_token_bytes_; }
+  std::int64_t block_bytes() const {
+    return block_tokens_ * (growing_.token_bytes + rings_.token_bytes);
+  }
 
   KvTypes types() const { return types_; }
   TokenCount block_tokens() const { return block_tokens_; }
@@ -86,20 +98,32 @@ class KvCache {
     int kv_heads = 0;
     std::int64_t head_dim = 0;
     std::int64_t k_row = 0, v_row = 0;  // bytes of one head's row
-    std::int64_t begin = -1;            // bytes of a token in the layers before; -1: not kept
+    std::int64_t begin = -1;  // bytes of a token in the layers before, of its part; -1: not kept
+    bool is_ring = false;
 
     std::int64_t token_bytes() const { return kv_heads * (k_row + v_row); }
   };
 
+  // Layers that keep as many tokens.
+  struct Part {
+    std::int64_t token_bytes = 0;  // in all of them
+    std::vector<Piece> pieces{};
+  };
+
   const Rows& rows(int layer) const { return rows_[std::size_t(layer)]; }
-  std::size_t piece_bytes() const {
-    return std::size_t(piece_blocks_ * block_tokens_ * all_token_bytes_);
+  std::size_t piece_bytes(const Part& part) const {
+    return std::size_t(piece_blocks_ * block_tokens_ * part.token_bytes);
   }
   std::byte* at(int layer, TokenCount block) const {
-    return pieces_[std::size_t(block / piece_blocks_)].get() +
-           piece_blocks_ * block_tokens_ * rows(layer).begin +
-           block % piece_blocks_ * layer_bytes(layer);
+    const Rows& own = rows(layer);
+    if (own.is_ring) block %= window_blocks_;
+    return (own.is_ring ? rings_ : growing_).pieces[std::size_t(block / piece_blocks_)].get() +
+           piece_blocks_ * block_tokens_ * own.begin + block % piece_blocks_ * layer_bytes(layer);
   }
+  TokenCount of_rings(TokenCount tokens) const {
+    return std::min(tokens, window_blocks_ * block_tokens_);
+  }
+  void reserve(Part& part, TokenCount tokens);
   std::size_t pieces_for(TokenCount tokens) const {
     const TokenCount blocks = (tokens + block_tokens_ - 1) / block_tokens_;
     return std::size_t((blocks + piece_blocks_ - 1) / piece_blocks_);
@@ -109,13 +133,12 @@ class KvCache {
 
   KvTypes types_;
   TokenCount block_tokens_;
-  bool latent_;                       // rows are keys and values at once
-  std::vector<Rows> rows_;            // by layer
-  bool alike_ = true;                 // a token takes as much in every layer
-  std::int64_t all_token_bytes_ = 0;  // in all layers that are kept
+  bool latent_;             // rows are keys and values at once
+  std::vector<Rows> rows_;  // by layer
+  bool alike_ = true;       // a token takes as much in every layer
   Allocator allocator_;
-  TokenCount piece_blocks_;
-  std::vector<Piece> pieces_;
+  TokenCount piece_blocks_, window_blocks_;
+  Part growing_, rings_;  // layers of all tokens, and of the last blocks
 };
 
 }  // namespace rigcast::engine

@@ -62,18 +62,68 @@ void add_end(BlockPattern& to, LayerWeight norm) {
   to.ops.push_back({{kAddResidual, kBranch, kHidden}});
 }
 
+void add_last_end(BlockPattern& to, LayerWeight norm) {
+  add_end(to, norm);
+  to.ops.push_back({{kScale, kHidden, kHidden, {kLayerScale}}, kIfAny});
+}
+
+BlockPattern delta_net_pattern() {
+  return {FusedBlock::kDeltaNet,
+          {{{kRmsNorm, kHidden, kNormed, {kAttentionNorm}}},
+           {{kLinear, kNormed, kMixed, {kMixerIn}}},
+           {{kLinear, kNormed, kGates, {kMixerGate}}},
+           {{kLinear, kNormed, kAlpha, {kMixerAlpha}}},
+           {{kLinear, kNormed, kBeta, {kMixerBeta}}},
+           {{kConvolve, kMixed, kMixed, {kMixerTaps}}},
+           {{kDeltaNet, kMixed, kAttended, {kMixerDecay, kMixerTimeBias}}},
+           {{kGatedRmsNorm, kGates, kAttended, {kMixerNorm}}},
+           {{kLinear, kAttended, kBranch, {kMixerOut}}},
+           {{kAddResidual, kBranch, kHidden}}}};
+}
+
+BlockPattern short_convolution_pattern() {
+  return {FusedBlock::kShortConvolution,
+          {{{kRmsNorm, kHidden, kNormed, {kAttentionNorm}}},
+           {{kLinear, kNormed, kMixed, {kMixerIn}}},
+           {{kShortConvolution, kMixed, kAttended, {kMixerTaps}}},
+           {{kLinear, kAttended, kBranch, {kMixerOut}}},
+           {{kAddResidual, kBranch, kHidden}}}};
+}
+
+// The gate's matrix is a part of the first one; whether there is a norm is the architecture's.
+BlockPattern mamba_pattern() {
+  return {FusedBlock::kMamba,
+          {{{kRmsNorm, kHidden, kNormed, {kAttentionNorm}}},
+           {{kLinear, kNormed, kMixed, {kMixerIn}}},
+           {{kMamba,
+             kMixed,
+             kAttended,
+             {kMixerTaps, kMixerTapsBias, kMixerDecay, kMixerTimeBias, kMixerSkip}}},
+           {{kGroupRmsNorm, kAttended, kAttended, {kMixerNorm}}, kIfAny},
+           {{kLinear, kAttended, kBranch, {kMixerOut}}},
+           {{kAddResidual, kBranch, kHidden}}}};
+}
+
 enum class Rotation { kNone, kBehindNorms, kBeforeNorms };
 
-BlockPattern any_attention_pattern(bool norms_before, Rotation rotation, bool sinks) {
+struct AttentionTraits {
+  bool norms_before;
+  Rotation rotation;
+  bool sinks, gated;
+};
+
+BlockPattern any_attention_pattern(const AttentionTraits& traits) {
   BlockPattern out{FusedBlock::kAttention, {}};
   const auto add = [&](LayerOp op, bool optional = false) {
     out.ops.push_back({std::move(op), optional});
   };
-  const Activation in = input_of(norms_before);
-  add_norm_before(out, norms_before, kAttentionNorm);
+  const Activation in = input_of(traits.norms_before);
+  add_norm_before(out, traits.norms_before, kAttentionNorm);
   add({kLinear, in, kQuery, {kQ}});
   add({kLinear, in, kKey, {kK}});
   add({kLinear, in, kValue, {kV}});
+  if (traits.gated) add({kTakeGate, kQuery, kGates});
+  if (traits.gated) add({kTakeQuery, kQuery, kQuery});
   add({kAddBias, kQuery, kQuery, {kQBias}}, kIfAny);
   add({kAddBias, kKey, kKey, {kKBias}}, kIfAny);
   add({kAddBias, kValue, kValue, {kVBias}}, kIfAny);
@@ -83,12 +133,13 @@ BlockPattern any_attention_pattern(bool norms_before, Rotation rotation, bool si
       add({norm, kKey, kKey, {kKNorm}}, kIfAny);
     }
   };
-  if (rotation != Rotation::kBeforeNorms) add_norms();
-  if (rotation != Rotation::kNone) add({kRope, kQuery, kQuery});
-  if (rotation != Rotation::kNone) add({kRope, kKey, kKey});
-  if (rotation == Rotation::kBeforeNorms) add_norms();
+  if (traits.rotation != Rotation::kBeforeNorms) add_norms();
+  if (traits.rotation != Rotation::kNone) add({kRope, kQuery, kQuery});
+  if (traits.rotation != Rotation::kNone) add({kRope, kKey, kKey});
+  if (traits.rotation == Rotation::kBeforeNorms) add_norms();
   add({kScaleByPosition, kQuery, kQuery}, kIfAny);
-  add({kAttention, kQuery, kAttended, sinks ? Weights{kSinks} : Weights()});
+  add({kAttention, kQuery, kAttended, traits.sinks ? Weights{kSinks} : Weights()});
+  if (traits.gated) add({kSigmoidGate, kGates, kAttended});
   add({kLinear, kAttended, kBranch, {kOutput}});
   add({kAddBias, kBranch, kBranch, {kOutputBias}}, kIfAny);
   add_end(out, kAttentionPostNorm);
@@ -120,11 +171,62 @@ BlockPattern latent_attention_pattern(bool compressed_queries) {
   return out;
 }
 
+// Norms that subtract the mean, with or without a bias; an FFN beside attention has none of its
+// own.
+BlockPattern layer_norm_attention_pattern(bool biased, bool rotates) {
+  BlockPattern out = any_attention_pattern(
+      {true, rotates ? Rotation::kBehindNorms : Rotation::kNone, false, false});
+  out.ops.front().op = {kLayerNorm, kHidden, kNormed, {kAttentionNorm}};
+  if (biased) out.ops.front().op.weights.push_back(kAttentionNormBias);
+  for (BlockPattern::Op& op : out.ops)
+    if (op.op.kind == kHeadRmsNorm) op.op.kind = kHeadLayerNorm;
+  return out;
+}
+
+// Values whose heads are normed: of a matrix, of the keys', or of another layer's cache, with keys.
+enum class NormedValues { kOwn, kOfKeys, kOfOtherLayer };
+BlockPattern normed_values_pattern(NormedValues values) {
+  BlockPattern out = any_attention_pattern({true, Rotation::kBehindNorms, false, false});
+  const auto of_keys = [](const BlockPattern::Op& op) {
+    return op.op.out == kKey || op.op.out == kValue;
+  };
+  if (values == NormedValues::kOfOtherLayer) {
+    std::erase_if(out.ops, of_keys);
+    return out;
+  }
+  for (BlockPattern::Op& op : out.ops)
+    if (op.op.kind == kLinear && op.op.out == kValue && values == NormedValues::kOfKeys)
+      op.op.weights = {kK};
+  const auto rope =
+      std::ranges::find_if(out.ops, [](const BlockPattern::Op& op) { return op.op.kind == kRope; });
+  out.ops.insert(rope, {{kHeadRmsNorm, kValue, kValue}});
+  return out;
+}
+
 BlockPattern any_ffn_pattern(bool norms_before, OpKind gated) {
   BlockPattern out{FusedBlock::kFfn, {}};
   add_norm_before(out, norms_before, kFfnNorm);
   out.ops.push_back({{gated, input_of(norms_before), kBranch, {kGate, kUp, kDown}}});
+  add_last_end(out, kFfnPostNorm);
+  return out;
+}
+
+BlockPattern parallel_ffn_pattern(LayerOp ffn) {
+  return {FusedBlock::kFfn, {{std::move(ffn)}, {{kAddResidual, kBranch, kHidden}}}};
+}
+
+BlockPattern mlp_pattern(LayerOp mlp) {
+  BlockPattern out{FusedBlock::kFfn, {}};
+  add_norm_before(out, true, kFfnNorm);
+  out.ops.push_back({std::move(mlp)});
   add_end(out, kFfnPostNorm);
+  return out;
+}
+
+BlockPattern layer_input_pattern() {
+  BlockPattern out{FusedBlock::kLayerInput, {}};
+  out.ops.push_back({{kLayerInput, kHidden, kBranch, {kInputGate, kInputProjection}}});
+  add_last_end(out, kInputNorm);
   return out;
 }
 
@@ -144,7 +246,7 @@ BlockPattern any_experts_pattern(bool norms_before, OpKind kind, ExpertBiases bi
   out.ops.push_back({{kSharedExpert, in, kBranch, shared}, kIfAny});
   shared.push_back(kSharedRouter);
   out.ops.push_back({{kSharedExpert, in, kBranch, std::move(shared)}, kIfAny});
-  add_end(out, kFfnPostNorm);
+  add_last_end(out, kFfnPostNorm);
   return out;
 }
 
@@ -155,13 +257,29 @@ std::vector<BlockPattern> make_decoder_blocks() {
     for (const Rotation rotation :
          {Rotation::kBehindNorms, Rotation::kNone, Rotation::kBeforeNorms})
       for (const bool sinks : {false, true})
-        all.push_back(any_attention_pattern(before, rotation, sinks));
+        for (const bool gated : {false, true})
+          all.push_back(any_attention_pattern({before, rotation, sinks, gated}));
     for (const OpKind gated : {kGatedFfn, kGeluFfn}) all.push_back(any_ffn_pattern(before, gated));
     for (const OpKind kind : {kExperts, kClampedExperts})
       for (const ExpertBiases biases :
            {ExpertBiases::kNone, ExpertBiases::kAll, ExpertBiases::kOfSelection})
         all.push_back(any_experts_pattern(before, kind, biases));
   }
+  for (const bool biased : {false, true})
+    for (const bool rotates : {true, false})
+      all.push_back(layer_norm_attention_pattern(biased, rotates));
+  for (const NormedValues values :
+       {NormedValues::kOwn, NormedValues::kOfKeys, NormedValues::kOfOtherLayer})
+    all.push_back(normed_values_pattern(values));
+  const LayerOp gated = {kGatedFfn, kNormed, kBranch, {kGate, kUp, kDown}},
+                gelu = {kGeluMlp, kNormed, kBranch, {kUp, kDown}},
+                biased_gelu = {kGeluMlp, kNormed, kBranch, {kUp, kDown, kUpBias, kDownBias}};
+  for (const LayerOp& ffn : {gated, gelu, biased_gelu}) all.push_back(parallel_ffn_pattern(ffn));
+  all.push_back(mlp_pattern({kXieluMlp, kNormed, kBranch, {kUp, kDown}}));
+  all.push_back(layer_input_pattern());
+  all.push_back(delta_net_pattern());
+  all.push_back(short_convolution_pattern());
+  all.push_back(mamba_pattern());
   return all;
 }
 
@@ -202,6 +320,18 @@ std::optional<LayerWeight> unused_vector(const Layer& layer) {
   return unused;
 }
 
+// An FFN that reads what attention reads is computed right behind it: the norm is still there.
+std::optional<Error> misplaced_ffn(const Model& model, int index,
+                                   std::span<const FusedBlock> blocks) {
+  const Layer& layer = model.layers[std::size_t(index)];
+  if (!layer.has_parallel_ffn()) return std::nullopt;
+  const bool behind =
+      blocks.size() == 2 && blocks[0] == FusedBlock::kAttention && uses(layer.ops, kAttentionNorm);
+  if (behind) return std::nullopt;
+  return bad_input(fmt::format("{}, layer {}: an FFN without a norm is executed behind attention",
+                               model.spec.name, index));
+}
+
 }  // namespace
 
 std::span<const BlockPattern> pre_norm_blocks() {
@@ -239,6 +369,7 @@ std::optional<Error> check_layers(const Model& model, std::span<const BlockPatte
     if (!blocks)
       return bad_input(fmt::format("{}, layer {}: {} on {}", model.spec.name, i,
                                    blocks.error().message, backend));
+    if (auto error = misplaced_ffn(model, int(i), *blocks)) return error;
     if (const auto weight = unused_vector(model.layers[i]))
       return bad_input(fmt::format("{}, layer {}: no operation uses \"{}\"", model.spec.name, i,
                                    name_of(*weight)));

@@ -14,9 +14,13 @@
 namespace rigcast::engine {
 
 enum class FusedBlock {
-  kAttention,  // norm, projections, attention over the cache, output, residual
-  kFfn,        // norm, gated FFN, residual
-  kExperts,    // norm, router, experts and the shared one, residual
+  kAttention,   // norm, projections, attention over the cache, output, residual
+  kFfn,         // norm, gated FFN, residual
+  kExperts,     // norm, router, experts and the shared one, residual
+  kLayerInput,  // the token's input of this layer, norm, residual
+  kDeltaNet,    // norm, projections, convolution, gated delta rule, gated norm, output, residual
+  kShortConvolution,  // norm, projection, convolution between gates, output, residual
+  kMamba,  // norm, projection, convolution, states, gate, perhaps a norm, output, residual
 };
 
 /// The operations that a block computes. Some are optional: kernels skip biases and head norms that

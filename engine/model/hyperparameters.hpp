@@ -1,7 +1,9 @@
 #pragma once
 // Hyperparameters: what the computation of a model needs beyond the shapes of its tensors.
 
+#include <cmath>
 #include <optional>
+#include <vector>
 
 namespace rigcast::engine {
 
@@ -19,6 +21,17 @@ struct Yarn {
   float fast = 32, slow = 1;
 };
 
+/// The activation of Apertus: positive * x^2 + beta * x of x > 0, else
+/// negative * (e^min(x, eps) - 1 - x) + beta * x.
+struct Xielu {
+  float positive = 0, negative = 0, beta = 0, eps = 0;
+};
+/// From what is trained: alphas before a softplus.
+inline Xielu xielu_of(double alpha_p, double alpha_n, double beta, double eps) {
+  const auto softplus = [](double x) { return x > 20 ? x : std::log1p(std::exp(x)); };
+  return {float(softplus(alpha_p)), float(beta + softplus(alpha_n)), float(beta), float(eps)};
+}
+
 /// How a router's logits become the choice of experts and their weights.
 struct ExpertRouting {
   bool sigmoid = false;    // probabilities are sigmoids of the logits; else their softmax
@@ -34,6 +47,7 @@ struct ExpertRouting {
 /// Values that affect results, but no sizes.
 struct Hyperparameters {
   float norm_eps = 1e-5f;
+  bool layer_norm = false;  // the last norm, too, subtracts the mean
   float rope_base = 10000.0f;
   int rope_dims = 0;  // rotated dimensions of a head, even
   RopePairs rope_pairs = RopePairs::kInterleaved;
@@ -42,7 +56,8 @@ struct Hyperparameters {
   float rope_magnitude = 1.0f;  // rotated elements are multiplied by this
   // Of layers with a window, whose RoPE nothing scales; 0: they rotate as the others.
   float local_rope_base = 0;
-  float rope_context = 0;  // tokens up to which the short of two vectors of RoPE factors applies
+  int local_rope_dims = 0;  // rotated dimensions there; 0: as elsewhere
+  float rope_context = 0;   // tokens up to which the short of two vectors of RoPE factors applies
 
   float score_scale = 0;    // of attention; 0: 1 / sqrt(head_dim)
   float score_softcap = 0;  // scores become softcap * tanh(score / softcap); 0: they stay
@@ -53,6 +68,8 @@ struct Hyperparameters {
   float residual_scale = 1.0f;  // of what attention and FFN add
   float logit_scale = 1.0f;     // logits are multiplied by this
   float logit_softcap = 0;      // bounds logits after that; 0: they stay
+
+  std::vector<Xielu> xielu{};  // by layer; empty: the FFN has another activation
 
   ExpertRouting routing{};
 };

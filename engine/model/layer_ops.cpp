@@ -19,6 +19,10 @@ std::string_view name_of(Activation activation) {
     case Activation::kValue: return "value";
     case Activation::kAttended: return "attended";
     case Activation::kBranch: return "branch";
+    case Activation::kMixed: return "mixed";
+    case Activation::kGates: return "gates";
+    case Activation::kAlpha: return "alpha";
+    case Activation::kBeta: return "beta";
   }
   return {};
 }
@@ -27,6 +31,8 @@ std::string_view name_of(OpKind kind) {
   switch (kind) {
     case OpKind::kRmsNorm: return "rms_norm";
     case OpKind::kHeadRmsNorm: return "head_rms_norm";
+    case OpKind::kLayerNorm: return "layer_norm";
+    case OpKind::kHeadLayerNorm: return "head_layer_norm";
     case OpKind::kLinear: return "linear";
     case OpKind::kAddBias: return "add_bias";
     case OpKind::kRope: return "rope";
@@ -38,10 +44,23 @@ std::string_view name_of(OpKind kind) {
     case OpKind::kAttention: return "attention";
     case OpKind::kGatedFfn: return "gated_ffn";
     case OpKind::kGeluFfn: return "gelu_ffn";
+    case OpKind::kGeluMlp: return "gelu_mlp";
+    case OpKind::kXieluMlp: return "xielu_mlp";
+    case OpKind::kLayerInput: return "layer_input";
     case OpKind::kExperts: return "experts";
     case OpKind::kClampedExperts: return "clamped_experts";
     case OpKind::kSharedExpert: return "shared_expert";
     case OpKind::kAddResidual: return "add_residual";
+    case OpKind::kScale: return "scale";
+    case OpKind::kTakeQuery: return "take_query";
+    case OpKind::kTakeGate: return "take_gate";
+    case OpKind::kSigmoidGate: return "sigmoid_gate";
+    case OpKind::kConvolve: return "convolve";
+    case OpKind::kShortConvolution: return "short_convolution";
+    case OpKind::kDeltaNet: return "delta_net";
+    case OpKind::kGatedRmsNorm: return "gated_rms_norm";
+    case OpKind::kMamba: return "mamba";
+    case OpKind::kGroupRmsNorm: return "group_rms_norm";
   }
   return {};
 }

@@ -20,16 +20,23 @@ enum class Activation {
   kValue,        // [kv_heads][head_dim]
   kAttended,     // [heads][head_dim]: values, weighted by attention
   kBranch,       // [hidden]: the output of attention, FFN or experts
+  kMixed,        // what a recurrent mixer convolves: of a delta net queries, keys and values
+  kGates,        // of what attention or a mixer gives
+  kAlpha,        // [mixer's heads]: how fast a state decays
+  kBeta,         // [mixer's heads]: how much of a state a token replaces
 };
-inline constexpr int kActivationCount = int(Activation::kBranch) + 1;
+inline constexpr int kActivationCount = int(Activation::kBeta) + 1;
 
 /// The kinds of operations: their output as a function of `in` and the weights w0, w1, ...
 enum class OpKind {
   kRmsNorm,      // out = in / rms(in) * w0
-  kHeadRmsNorm,  // rms_norm of each head; w0 has a head's width
-  kLinear,       // out = w0 in
-  kAddBias,      // out = in + w0
-  kRope,         // out = each head of `in`, rotated by the token's position
+  kHeadRmsNorm,  // rms_norm of each head; w0 has a head's width; no weight: it is 1
+  // out = (in - mean of in) / standard deviation * w0 + w1; without w1: 0
+  kLayerNorm,
+  kHeadLayerNorm,  // layer_norm of each head; w0 has all heads'
+  kLinear,         // out = w0 in
+  kAddBias,        // out = in + w0
+  kRope,           // out = each head of `in`, rotated by the token's position
   // Of latent attention (LatentShape):
   kLatentNorm,    // out = in, its first elements, as many as w0 has, as rms_norm(those) * w0
   kRopeTail,      // out = each head of `in`, its last `turned` elements rotated by the position
@@ -42,6 +49,10 @@ enum class OpKind {
   kAttention,
   kGatedFfn,  // out = w2 (silu(w0 in) * (w1 in)): gate, up and down
   kGeluFfn,   // out = w2 (gelu(w0 in) * (w1 in)), gelu by tanh
+  kGeluMlp,   // out = w1 gelu(w0 in + w2) + w3: up and down; without w2, w3: 0
+  kXieluMlp,  // out = w1 xielu(w0 in), by the layer's Xielu
+  // out = w1 (gelu(w0 in) * the token's input of this layer)
+  kLayerInput,
   // out = the gated FFNs that the router w0 chooses; w1, w2, w3: their stacks; w4: the router's
   // bias; w5, w6, w7: those of the stacks; kSelectionBias, if any: added to probabilities, for the
   // choice alone
@@ -51,6 +62,23 @@ enum class OpKind {
   // in)
   kSharedExpert,
   kAddResidual,  // out = out + residual_scale * in
+  kScale,        // out = in * w0, one number
+  kTakeQuery,    // out = the first half of each head of `in`, which is twice as wide
+  kTakeGate,     // out = the second half
+  kSigmoidGate,  // out = out * sigmoid(in)
+  kConvolve,     // out = silu(in, convolved with that of the tokens before); w0: taps
+  // `in` is b, c and x: out = c * (b * x, convolved with that of the tokens before); w0: taps
+  kShortConvolution,
+  // out = the states of heads, of which tokens replace a part (gated delta rule), as queries see
+  // them: `in` is queries, keys and values; states decay by exp(w0 * softplus(kAlpha + w1)), and
+  // sigmoid(kBeta) is the part
+  kDeltaNet,
+  kGatedRmsNorm,  // out = rms_norm of each mixer's head of out, by w0, * silu(in)
+  // out = silu(z) * (what the states of heads give): `in` is z, then x, keys and queries of groups,
+  // then a time step of each head. The second part is convolved: w0: taps, w1: bias. States decay
+  // by exp(w2 * t) and take x * t by the key, t = softplus(time step + w3); w4 * x is added
+  kMamba,
+  kGroupRmsNorm,  // out = rms_norm of each mixer's group of heads, by w0
 };
 
 struct LayerOp {

@@ -11,6 +11,7 @@ namespace rigcast::engine {
 /// In the order in which they are bound and laid out in memory.
 enum class LayerWeight {
   kAttentionNorm,
+  kAttentionNormBias,
   kQ,
   kK,
   kV,
@@ -30,11 +31,28 @@ enum class LayerWeight {
   kKB,
   kVB,
   kSinks,
+  kMixerIn,
+  kMixerGate,
+  kMixerAlpha,
+  kMixerBeta,
+  kMixerTaps,
+  kMixerTapsBias,
+  kMixerTimeBias,
+  kMixerDecay,
+  kMixerSkip,
+  kMixerNorm,
+  kMixerOut,
   kFfnNorm,
   kFfnPostNorm,
   kGate,
   kUp,
   kDown,
+  kUpBias,
+  kDownBias,
+  kInputGate,
+  kInputProjection,
+  kInputNorm,
+  kLayerScale,
   kRouter,
   kSelectionBias,
   kSharedRouter,
@@ -61,6 +79,7 @@ template <class Visit, class... Layers>
 void for_each_weight(const Visit& visit, Layers&... layers) {
   using enum LayerWeight;
   visit(kAttentionNorm, layers.attention_norm...);
+  visit(kAttentionNormBias, layers.attention_norm_bias...);
   visit(kQ, layers.q...);
   visit(kK, layers.k...);
   visit(kV, layers.v...);
@@ -80,11 +99,28 @@ void for_each_weight(const Visit& visit, Layers&... layers) {
   visit(kKB, layers.k_b...);
   visit(kVB, layers.v_b...);
   visit(kSinks, layers.sinks...);
+  visit(kMixerIn, layers.mixer_in...);
+  visit(kMixerGate, layers.mixer_gate...);
+  visit(kMixerAlpha, layers.mixer_alpha...);
+  visit(kMixerBeta, layers.mixer_beta...);
+  visit(kMixerTaps, layers.mixer_taps...);
+  visit(kMixerTapsBias, layers.mixer_taps_bias...);
+  visit(kMixerTimeBias, layers.mixer_time_bias...);
+  visit(kMixerDecay, layers.mixer_decay...);
+  visit(kMixerSkip, layers.mixer_skip...);
+  visit(kMixerNorm, layers.mixer_norm...);
+  visit(kMixerOut, layers.mixer_out...);
   visit(kFfnNorm, layers.ffn_norm...);
   visit(kFfnPostNorm, layers.ffn_post_norm...);
   visit(kGate, layers.gate...);
   visit(kUp, layers.up...);
   visit(kDown, layers.down...);
+  visit(kUpBias, layers.up_bias...);
+  visit(kDownBias, layers.down_bias...);
+  visit(kInputGate, layers.input_gate...);
+  visit(kInputProjection, layers.input_projection...);
+  visit(kInputNorm, layers.input_norm...);
+  visit(kLayerScale, layers.layer_scale...);
   visit(kRouter, layers.router...);
   visit(kSelectionBias, layers.selection_bias...);
   visit(kSharedRouter, layers.shared_router...);

@@ -1,5 +1,6 @@
 #include "engine/model/model.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace rigcast::engine {
@@ -14,6 +15,25 @@ AttentionShape attention_shape(const ModelSpec& spec, int layer) {
   if (const LatentShape latent = latent_shape(spec)) return {spec.heads, 1, latent.row(), 0};
   return {spec.heads, spec.kv_heads_of(layer), spec.head_dim_of(layer),
           spec.sees_all_tokens(layer) ? 0 : spec.window->tokens};
+}
+
+int kv_layer_of(const ModelSpec& spec, int layer) {
+  int at = layer;
+  while (at > 0 && (!spec.has_kv(at) || spec.sees_all_tokens(at) != spec.sees_all_tokens(layer)))
+    --at;
+  return at;
+}
+
+bool Layer::has_parallel_ffn() const {
+  return !uses(ops, LayerWeight::kFfnNorm) && std::ranges::any_of(ops, [](const LayerOp& op) {
+    return op.in == Activation::kNormed && op.out == Activation::kBranch;
+  });
+}
+
+bool Layer::norms_values() const {
+  return std::ranges::any_of(ops, [](const LayerOp& op) {
+    return op.kind == OpKind::kHeadRmsNorm && op.out == Activation::kValue;
+  });
 }
 
 void choose_rope_factors(Model& model, TokenCount tokens) {

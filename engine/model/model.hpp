@@ -12,6 +12,7 @@
 #include "engine/model/hyperparameters.hpp"
 #include "engine/model/layer_ops.hpp"
 #include "engine/model/matrix.hpp"
+#include "engine/model/recurrent_mixers.hpp"
 
 namespace rigcast::engine {
 
@@ -57,14 +58,18 @@ struct AttentionRule {
   float score_scale = 0;       // scores are multiplied by this; 0: 1 / sqrt(head_dim)
   float softcap = 0;           // scores become softcap * tanh(score / softcap); 0: they stay
   bool norms_rotated = false;  // norms of heads are behind RoPE
+  int kv_layer = -1;           // the layer to whose keys and values it attends; -1: itself
 };
+/// The layer whose keys and values this one attends to: itself, or, of layers that keep none, the
+/// last one before them that sees as much.
+int kv_layer_of(const ModelSpec& spec, int layer);
 
 struct Layer {
   AttentionShape attention;
   LatentShape latent;
   AttentionRule rule;
-  std::vector<LayerOp> ops;  // operations of the layer, in order
-  std::vector<float> attention_norm;
+  std::vector<LayerOp> ops;                                // operations of the layer, in order
+  std::vector<float> attention_norm, attention_norm_bias;  // the bias: empty: none
   Matrix q, k, v, output;
   std::vector<float> q_bias, k_bias, v_bias, output_bias;  // empty: none
   // Of a head's width, or of all heads' (the norm is over all of them then); empty: none.
@@ -73,10 +78,22 @@ struct Layer {
   Matrix q_a, q_b, kv_a, k_b, v_b;
   std::vector<float> q_a_norm, kv_a_norm;
   std::vector<float> sinks;  // by head: a logit that no value has, in the softmax; empty: none
+  // Of a recurrent mixer.
+  MixerWidths mixer;
+  Matrix mixer_in, mixer_gate, mixer_alpha, mixer_beta, mixer_out;
+  std::vector<float> mixer_taps;       // of the convolution, [value][token], the newest last
+  std::vector<float> mixer_taps_bias;  // empty: none
+  std::vector<float> mixer_time_bias, mixer_decay, mixer_skip, mixer_norm;
   std::vector<float> ffn_norm;
   std::vector<float> attention_post_norm, ffn_post_norm;  // of what is added; empty: none
-  Matrix gate, up, down;                                  // matrices of a dense FFN
-  Matrix router;                                          // router of a MoE layer: a row per expert
+  Matrix gate, up, down;  // matrices of a dense FFN; without a gate: up and down
+  std::vector<float> up_bias, down_bias;
+  Xielu xielu;  // of an FFN with kXieluMlp
+  // Of the token's input of this layer, which joins behind the FFN; empty: none.
+  Matrix input_gate, input_projection;
+  std::vector<float> input_norm;
+  std::vector<float> layer_scale;     // one number, by which the layer's result is multiplied
+  Matrix router;                      // router of a MoE layer: a row per expert
   std::vector<float> selection_bias;  // added to experts' probabilities for the choice; empty: none
   Matrix shared_gate, shared_up, shared_down;  // of the expert that all tokens pass
   std::vector<float> shared_router;            // sigmoid of its product weights that expert
@@ -92,9 +109,17 @@ struct Layer {
     return std::int64_t(q_norm.size()) > attention.head_dim ||
            std::int64_t(k_norm.size()) > attention.head_dim;
   }
+  /// True if queries have a gate of what attention gives: each head of q's rows has both.
+  bool has_attention_gate() const { return uses(ops, OpKind::kTakeGate); }
+  bool is_recurrent() const { return mixer.conv_kernel > 0; }
   bool has_clamped_experts() const { return uses(ops, OpKind::kClampedExperts); }
   bool has_shared_expert() const { return uses(ops, OpKind::kSharedExpert); }
   bool has_gelu() const { return uses(ops, OpKind::kGeluFfn); }
+  /// True if the FFN reads what attention reads, side by side.
+  bool has_parallel_ffn() const;
+  /// True if the heads of values are normed.
+  bool norms_values() const;
+  float scale() const { return layer_scale.empty() ? 1.0f : layer_scale[0]; }
 };
 
 /// A model. Weights may be views; `storage` keeps their memory alive.
@@ -103,7 +128,11 @@ struct Model {
   Hyperparameters hyper;
   Matrix embedding;  // a row per token of the vocabulary
   Matrix head;       // same as the embedding if they are tied
-  std::vector<float> final_norm;
+  std::vector<float> final_norm, final_norm_bias, head_bias;  // biases: empty: none
+  // Inputs of layers beside the residual stream (layer_inputs.hpp): a row per token of every
+  // layer's, a matrix from the embedding to every layer's, and a norm of one. Empty: none.
+  Matrix input_embedding, input_projection;
+  std::vector<float> input_norm;
   std::vector<float> rope_factors;  // frequencies are divided by them; empty: none
   // In place of rope_factors where sequences may become longer than hyper.rope_context.
   std::vector<float> long_rope_factors;

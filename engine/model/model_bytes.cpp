@@ -47,7 +47,9 @@ std::int64_t layer_bytes(const Layer& layer) {
 std::int64_t embedding_and_head_bytes(const Model& m) {
   const bool tied = m.head.data == m.embedding.data;
   return bytes_of(m.embedding) + (tied ? 0 : bytes_of(m.head)) + bytes_of(m.final_norm) +
-         bytes_of(m.rope_factors) + bytes_of(m.long_rope_factors);
+         bytes_of(m.final_norm_bias) + bytes_of(m.head_bias) + bytes_of(m.input_embedding) +
+         bytes_of(m.input_projection) + bytes_of(m.input_norm) + bytes_of(m.rope_factors) +
+         bytes_of(m.long_rope_factors);
 }
 
 std::int64_t model_bytes(const Model& m) {
@@ -57,7 +59,7 @@ std::int64_t model_bytes(const Model& m) {
 }
 
 std::int64_t attention_weight_bytes(const Layer& layer) {
-  return read_bytes(layer, LayerWeight::kAttentionNorm, LayerWeight::kSinks);
+  return read_bytes(layer, LayerWeight::kAttentionNorm, LayerWeight::kMixerOut);
 }
 
 std::int64_t ffn_weight_bytes(const Layer& layer) {

@@ -32,8 +32,9 @@ double frequency(double base, std::size_t pair, int dims) {
 
 RopeTable local_table(const Hyperparameters& hyper) {
   RopeTable table;
-  for (std::size_t i = 0; i < std::size_t(hyper.rope_dims / 2); ++i)
-    table.frequencies.push_back(frequency(double(hyper.local_rope_base), i, hyper.rope_dims));
+  const int dims = hyper.local_rope_dims > 0 ? hyper.local_rope_dims : hyper.rope_dims;
+  for (std::size_t i = 0; i < std::size_t(dims / 2); ++i)
+    table.frequencies.push_back(frequency(double(hyper.local_rope_base), i, dims));
   return table;
 }
 

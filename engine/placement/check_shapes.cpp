@@ -47,12 +47,41 @@ std::optional<Error> refuse_operations(const Model& model) {
   return std::nullopt;
 }
 
+// Models with recurrent layers, and those that came with them.
+std::optional<Error> refuse_recurrent(const Model& model) {
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    const Layer& l = model.layers[i];
+    if (l.is_recurrent())
+      return refused(fmt::format("{}, layer {},", model.spec.name, i),
+                     "no layer is recurrent there");
+    if (l.has_attention_gate())
+      return refused(fmt::format("{} with a gate on the attention", model.spec.name),
+                     "attention has none there");
+  }
+  return std::nullopt;
+}
+
 // What CPUs compute and kernels of a GPU do not.
 std::optional<Error> refuse_weights(const Model& model) {
+  if (!model.head_bias.empty())
+    return refused(fmt::format("{} with a bias of logits", model.spec.name),
+                   "logits have none there");
   for (const Layer& l : model.layers) {
     if (l.latent)
       return refused(fmt::format("{} with latent attention", model.spec.name),
                      "heads have keys and values of their own there");
+    if (uses(l.ops, OpKind::kLayerNorm))
+      return refused(fmt::format("{} with norms that subtract a mean", model.spec.name),
+                     "norms are of squares alone there");
+    if (uses(l.ops, OpKind::kGeluMlp) || uses(l.ops, OpKind::kXieluMlp))
+      return refused(fmt::format("{} with an FFN without a gate", model.spec.name),
+                     "FFNs have one there");
+    if (l.rule.kv_layer >= 0 || l.norms_values())
+      return refused(fmt::format("{} with values that are shared or normed", model.spec.name),
+                     "layers have values of their own there, as a matrix gives them");
+    if (uses(l.ops, OpKind::kLayerInput) || uses(l.ops, OpKind::kScale))
+      return refused(fmt::format("{} with inputs or scales of layers", model.spec.name),
+                     "layers have none there");
     if (l.has_shared_expert())
       return refused(fmt::format("{} with shared experts", model.spec.name),
                      "a mixture is its routed experts there");
@@ -103,6 +132,7 @@ std::optional<Error> check_layer_placement(const Model& model, int index) {
 }  // namespace
 
 std::optional<Error> check_shapes_on_gpu(const Model& model) {
+  if (auto error = refuse_recurrent(model)) return error;
   if (auto error = refuse_operations(model)) return error;
   if (auto error = refuse_weights(model)) return error;
   if (auto error = refuse_heads(model)) return error;

@@ -20,14 +20,17 @@ class Executor : public AnyExecutor {
   /// Appends the tokens to the context. Returns a row of the vocabulary's width for every token
   /// that gets logits; valid until the next call. Ids are below the vocabulary's size. Throws
   /// std::bad_alloc or ShortOfMemory when the cache or buffers cannot grow, and Interrupted once
-  /// the flag that it was made with asks for that. What was cached before is then still there, none
-  /// of these tokens is, and the executor goes on as if it had not been called.
+  /// the flag that it was made with asks for that. What was cached before is then still there, as
+  /// far as truncate() can keep it, none of these tokens is, and the executor goes on as if it had
+  /// not been called.
   virtual std::span<const float> forward(std::span<const std::int32_t> tokens, Logits which) = 0;
   /// Appends one token and samples the next from its logits.
   virtual std::int32_t decode(std::int32_t token, Sampler& sampler);
 
   virtual TokenCount cached() const = 0;
-  /// Forgets all tokens but the first `tokens`.
+  /// Forgets all tokens but the first `tokens`. Layers with a window may keep the newest alone:
+  /// where they no longer have those that the next token would attend to, all tokens are forgotten,
+  /// and have to be computed again. See cached().
   virtual void truncate(TokenCount tokens) = 0;
   /// Puts `tokens` tokens of random keys and values behind the cached ones: a depth to decode at,
   /// without its prefill.

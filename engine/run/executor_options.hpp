@@ -46,6 +46,9 @@ struct ExecutorOptions {
   int threads = 1;                       // host threads, for the host's parts
   PrefillOffloadPolicy prefill_offload = PrefillOffloadPolicy::kFaster;
   Allocator kv_memory{};  // of the host's caches; absent: large pages
+  /// Layers with a window keep no more than it needs, where one sequence's keys and values stay in
+  /// one memory (window_ring.hpp); false: all tokens.
+  bool window_rings = true;
   WeightPages weights = WeightPages::kTouched;
   Allocator weight_memory{};  // of weights that are copied by the CPU alone; absent: large pages
   StopFlag stop{};  // asked between layers and by the host's threads; ends a call with Interrupted

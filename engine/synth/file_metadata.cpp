@@ -14,7 +14,7 @@
 
 #include "engine/architectures/architecture.hpp"
 #include "engine/architectures/bind_model.hpp"
-#include "engine/synth/recurrent_mixers.hpp"
+#include "engine/model/recurrent_mixers.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -63,19 +63,18 @@ void latent(Keys& keys) {
 // RoPE of positions in time, height, width and one more, each with its share of a head's pairs.
 // They are as equal as can be: Qwen3-VL gives every third pair to each of the first three.
 void sections(Keys& keys) {
-  const auto pairs = std::int32_t(keys.model.head_dim / 2);
+  const auto pairs = std::int32_t(default_hyperparameters(keys.model).rope_dims / 2);
   const std::int32_t height = (pairs + 1) / 3, width = pairs / 3;
   keys.set("rope.dimension_sections",
            std::vector<std::int32_t>{pairs - height - width, height, width, 0});
 }
-
-void logit_scale(Keys& keys) { keys.set("logit_scale", 1.0f); }
 
 void granite(Keys& keys) {
   for (const char* scale : {"logit_scale", "residual_scale", "embedding_scale"})
     keys.set(scale, 1.0f);
   keys.set("attention.scale", 1 / std::sqrt(float(keys.model.head_dim)));
 }
+void logit_scale(Keys& keys) { keys.set("logit_scale", 1.0f); }
 
 // The activation of Apertus has four parameters in every layer.
 void activation(Keys& keys) {
@@ -87,13 +86,24 @@ void activation(Keys& keys) {
 
 void convolution(Keys& keys) {
   keys.count("shortconv.l_cache", mixer_widths(keys.model)->conv_kernel);
-  if (keys.model.moe) sigmoid(keys);
 }
 
 void per_layer(Keys& keys) {
   const ModelSpec& m = keys.model;
   keys.count("embedding_length_per_layer_input", m.layer_embedding);
   keys.count("attention.shared_kv_layers", m.shared_kv_layers);
+}
+
+// Heads of layers with a window; llama.cpp wants the windows layer by layer.
+void full_layers(Keys& keys) {
+  const ModelSpec& m = keys.model;
+  std::vector<std::int32_t> windowed;
+  for (int i = 0; i < m.layers; ++i) windowed.push_back(m.sees_all_tokens(i) ? 0 : 1);
+  keys.set("attention.sliding_window_pattern", windowed);
+  keys.count("attention.key_length_swa", m.head_dim);
+  keys.count("attention.value_length_swa", m.head_dim);
+  keys.count("rope.dimension_count_swa", m.head_dim);
+  per_layer(keys);
 }
 
 void state_space(Keys& keys) {
@@ -105,9 +115,15 @@ void state_space(Keys& keys) {
   keys.count("ssm.group_count", w.group_count);
 }
 
-void granite_hybrid(Keys& keys) {
-  granite(keys);
+void delta_net(Keys& keys) {
   state_space(keys);
+  sections(keys);
+  keys.count("full_attention_interval", keys.model.recurrent->full_attention_every);
+}
+
+void granite_hybrid(Keys& keys) {
+  state_space(keys);
+  keys.set("rope.scaling.finetuned", false);
 }
 
 // An architecture whose files are written, and what it has in addition to the common keys.
@@ -119,8 +135,8 @@ struct FileArchitecture {
 constexpr FileArchitecture kArchitectures[] = {
     {"apertus", activation},
     {"bailingmoe2"},
-    {"cohere2", logit_scale},
-    {"command-r", logit_scale},
+    {"cohere2"},
+    {"command-r"},
     {"deepseek2", latent},
     {"dots1"},
     {"ernie4_5"},
@@ -133,6 +149,7 @@ constexpr FileArchitecture kArchitectures[] = {
     {"gemma2"},
     {"gemma3"},
     {"gemma3n", per_layer},
+    {"gemma4", full_layers},
     {"glm4"},
     {"glm4moe"},
     {"gpt-oss"},
@@ -150,12 +167,15 @@ constexpr FileArchitecture kArchitectures[] = {
     {"nemotron_h", state_space},
     {"olmo2"},
     {"olmoe"},
+    {"phi2"},
     {"phi3"},
     {"phimoe"},
     {"qwen2"},
     {"qwen2moe"},
     {"qwen2vl", sections},
     {"qwen3"},
+    {"qwen35", delta_net},
+    {"qwen35moe", delta_net},
     {"qwen3moe"},
     {"qwen3next", state_space},
     {"qwen3vl", sections},
@@ -192,11 +212,12 @@ void set_sizes(Keys& keys) {
 // Cached heads; where llama.cpp recognizes layers by it, of every layer: 0 without attention.
 void set_kv_heads(Keys& keys) {
   const ModelSpec& m = keys.model;
-  const bool by_formula = m.architecture == "qwen3next";
-  if (!m.recurrent || m.recurrent->parallel || by_formula)
+  const bool by_formula = m.architecture.starts_with("qwen3");
+  const bool differ = m.window && m.window->full_kv_heads > 0;
+  if (!differ && (!m.recurrent || m.recurrent->parallel || by_formula))
     return keys.count("attention.head_count_kv", m.mla ? 1 : m.kv_heads);
   std::vector<std::int32_t> heads;
-  for (int i = 0; i < m.layers; ++i) heads.push_back(m.has_attention(i) ? m.kv_heads : 0);
+  for (int i = 0; i < m.layers; ++i) heads.push_back(m.has_attention(i) ? m.kv_heads_of(i) : 0);
   keys.set("attention.head_count_kv", heads);
 }
 
@@ -206,10 +227,13 @@ void set_attention(Keys& keys) {
   keys.count("attention.head_count", m.heads);
   set_kv_heads(keys);
   // Cached keys of latent attention are the compressed vector and the part that RoPE turns.
-  keys.count("attention.key_length", m.mla ? m.mla->kv_lora_rank + m.mla->qk_rope_dim : m.head_dim);
-  keys.count("attention.value_length", m.mla ? m.mla->kv_lora_rank : m.head_dim);
-  keys.set("attention.layer_norm_rms_epsilon", h.norm_eps);
-  if (!find_architecture(m.architecture)) keys.set("attention.layer_norm_epsilon", h.norm_eps);
+  const bool wider = m.window && m.window->full_head_dim > 0;
+  const std::int64_t head = wider ? m.window->full_head_dim : m.head_dim;
+  keys.count("attention.key_length", m.mla ? m.mla->kv_lora_rank + m.mla->qk_rope_dim : head);
+  keys.count("attention.value_length", m.mla ? m.mla->kv_lora_rank : head);
+  const bool executed = find_architecture(m.architecture) != nullptr;
+  if (!h.layer_norm) keys.set("attention.layer_norm_rms_epsilon", h.norm_eps);
+  if (!executed || h.layer_norm) keys.set("attention.layer_norm_epsilon", h.norm_eps);
   keys.count("rope.dimension_count", m.mla ? m.mla->qk_rope_dim : h.rope_dims);
   keys.set("rope.freq_base", h.rope_base);
   if (m.window) keys.count("attention.sliding_window", m.window->tokens);

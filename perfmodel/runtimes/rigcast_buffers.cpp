@@ -140,7 +140,8 @@ double token_buffer_bytes(const MemoryContext& s, DeviceIndex gpu) {
   const double ffn = widest_ffn(m) * (m.moe ? m.moe->experts_used : 1);
   const int units = s.rig.gpus[std::size_t(gpu)].units.value_or(0);
   const bool fp16 = s.kv.types.k == QuantFormat::kF16 && s.kv.types.v == QuantFormat::kF16;
-  const int splits = 1 + std::max(1, (fp16 ? 2 : 3) * units / m.kv_heads);
+  const int blocks = (fp16 ? 2 : 3) - (m.head_dim > 128 ? 1 : 0);
+  const int splits = 1 + std::max(1, blocks * units / m.kv_heads);
   return (q + ffn) * (kFloat + kRounded) + splits * (q + 2.0 * m.heads) * kFloat + kDraw;
 }
 

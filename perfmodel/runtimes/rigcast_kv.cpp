@@ -58,11 +58,26 @@ GpuCache gpu_cache(const MemoryContext& s, const Placement& p, DeviceIndex gpu) 
   return c;
 }
 
+// Blocks that a layer with a window keeps in a device's memory, as a ring; 0: all. Mirrors
+// window_blocks_of (engine/backends/cuda/make_cuda_executor.cu) and make_host_offload
+// (engine/backends/cuda/forward/state.cu).
+TokenCount window_blocks(const MemoryContext& s, const Placement& p, DeviceIndex device) {
+  const bool serves = s.has_load && s.scheduler;
+  const bool twice = p.host_decodes() && std::ranges::any_of(p.layers, [](const LayerPlacement& l) {
+                       return l.weights != kHost;
+                     });
+  if (serves || evicts_kv(s) || twice) return 0;
+  for (int l = 0; device == kHost && l < s.model.layers; ++l)
+    if (p.offloadable(l)) return 0;
+  return window_ring_blocks(s.model, s.settings.ubatch, s.kv.block_tokens);
+}
+
 // Kernels find a sequence's blocks through lists of pointers: one per layer where blocks are
-// evicted, else one for all layers. Mirrors the constructor of DeviceCache
-// (engine/backends/cuda/kv/device_cache.cu).
-double list_bytes(const MemoryContext& s, const GpuCache& c, const Batch& batch) {
-  const int lists = evicts_kv(s) ? std::max(1, c.layers) : 1;
+// evicted, else one for all layers, and one for those that are rings. Mirrors the constructor of
+// DeviceCache (engine/backends/cuda/kv/device_cache.cu).
+double list_bytes(const MemoryContext& s, const GpuCache& c, const Batch& batch,
+                  bool rings = false) {
+  const int lists = evicts_kv(s) ? std::max(1, c.layers) : rings ? 2 : 1;
   return double(batch.sequences.size()) * lists * double(kMaxKvBlocks) * sizeof(void*);
 }
 
@@ -147,6 +162,17 @@ TokenCount all_blocks(const MemoryContext& s, const Batch& batch, bool of_prompt
   for (const Sequence& sequence : batch.sequences)
     sum += kv_blocks(
         s, of_prompts ? std::min(sequence.length(), prompt_end(sequence)) : sequence.length());
+  return sum;
+}
+
+// Those of one layer on a device: a ring has no more than `ring` of each sequence.
+TokenCount blocks_of_layer(const MemoryContext& s, const Placement& p, const Batch& batch,
+                           int layer, DeviceIndex device) {
+  const TokenCount ring = window_blocks(s, p, device);
+  if (ring == 0 || s.model.sees_all_tokens(layer)) return all_blocks(s, batch);
+  TokenCount sum = 0;
+  for (const Sequence& sequence : batch.sequences)
+    sum += std::min(kv_blocks(s, sequence.length()), ring);
   return sum;
 }
 
@@ -292,7 +318,7 @@ void add_resident_kv(const MemoryContext& s, const Placement& p, const Batch& ba
     const double block = kv_block_bytes(s, l, s.kv.types);
     if (at == kHost || !evicts_kv(s))
       (at == kHost ? plan.devices.back() : plan.devices[std::size_t(at)]).kv +=
-          Bytes{double(all_blocks(s, batch)) * block};
+          Bytes{double(blocks_of_layer(s, p, batch, l, at)) * block};
     // Where the host decodes, a GPU keeps the KV that prompts have produced.
     const DeviceIndex gpu = p.layers[std::size_t(l)].weights;
     if (p.host_decodes() && gpu != kHost && !s.rig.unified())
@@ -369,7 +395,6 @@ Seconds layer_time_without_kv(const StepContext& s, const Placement& p, int l, D
 
 }  // namespace
 
-// All layers keep all tokens, those with a window as well.
 double kv_block_bytes(const StepContext& s, int layer, KvTypes types) {
   return double(s.kv.block_tokens) * kv_bytes_per_token(s.model, layer, types);
 }
@@ -388,7 +413,8 @@ void add_block_cache(const MemoryContext& s, const Placement& p, const Batch& se
   if (!evicts_kv(s)) {
     for (std::size_t g = 0; g < gpus; ++g)
       if (plan.devices[g].activations.value > 0)
-        plan.devices[g].kv += Bytes{list_bytes(s, {}, batch)};
+        plan.devices[g].kv +=
+            Bytes{list_bytes(s, {}, batch, window_blocks(s, p, DeviceIndex(g)) > 0)};
     return;
   }
   if (s.pool.least > 0 && !s.rig.unified()) return add_cold_pool(s, p, plan);

@@ -1,4 +1,5 @@
-// Gemma 1 to 3: GELU, an embedding that is scaled; from Gemma 2 on four norms and windows.
+// Gemma 1 to 4: GELU, an embedding that is scaled; from Gemma 2 on four norms and windows; in Gemma
+// 4 heads of another width in layers with a window.
 
 #include <cmath>
 
@@ -35,6 +36,17 @@ void set_gemma3(const ModelSpec& spec, Hyperparameters& h) {
   scale_embedding(spec, h);
   scale_scores(spec, kLayersOf27b, h);
   h.local_rope_base = 1e4f;
+}
+
+void set_gemma4(const ModelSpec& spec, Hyperparameters& h) {
+  scale_embedding(spec, h);
+  h.score_scale = 1;
+  h.logit_softcap = 30;
+  h.local_rope_base = 1e4f;
+  if (spec.window && spec.window->full_head_dim > 0) {
+    h.rope_dims = int(spec.window->full_head_dim);
+    h.local_rope_dims = int(spec.head_dim);
+  }
 }
 
 constexpr ScalarKey kGemma2Scalars[] = {
@@ -74,7 +86,20 @@ constexpr Architecture gemma3() {
   return a;
 }
 
-constexpr Architecture kArchitectures[] = {kGemma, gemma2(), gemma3()};
+// Of heads in layers with a window; read_spec and read_hyperparameters read these.
+constexpr std::string_view kGemma4Keys[] = {"attention.value_length_swa",
+                                            "rope.dimension_count_swa"};
+
+constexpr Architecture gemma4() {
+  Architecture a = gemma3();
+  a.name = "gemma4";
+  a.layers_differ = true;
+  a.set_usual = set_gemma4;
+  a.own_keys = kGemma4Keys;
+  return a;
+}
+
+constexpr Architecture kArchitectures[] = {kGemma, gemma2(), gemma3(), gemma4()};
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// Phi-3, Phi-4 and Phi-4-mini: q, k and v in one matrix, gate and up in one; longrope.
+// Phi-3, Phi-4 and Phi-4-mini: q, k and v in one matrix, gate and up in one; longrope. Phi-2:
+// biases everywhere, attention and an FFN without a gate read one norm.
 
 #include <cmath>
 
@@ -24,7 +25,23 @@ void set_longrope(const ModelSpec& spec, Hyperparameters& h) {
   if (factor > 1) h.rope_magnitude = std::sqrt(1 + std::log(factor) / std::log(kTrained));
 }
 
-constexpr Architecture kArchitectures[] = {{.name = "phi3",
+float rope_base_of_phi2(const ModelSpec&) { return 1e4f; }
+
+// Two of five elements of a head turn.
+void rotate_part(const ModelSpec& spec, Hyperparameters& h) {
+  h.rope_dims = int(spec.head_dim * 2 / 5 / 2 * 2);
+}
+
+constexpr Architecture kArchitectures[] = {{.name = "phi2",
+                                            .rope_pairs = RopePairs::kNeox,
+                                            .norm_eps = 1e-5f,
+                                            .rope_base = rope_base_of_phi2,
+                                            .norms = NormPlan::kShared,
+                                            .layer_norm = true,
+                                            .activation = FfnActivation::kGelu,
+                                            .set_usual = rotate_part,
+                                            .keys = &kDecoderKeys},
+                                           {.name = "phi3",
                                             .rope_pairs = RopePairs::kNeox,
                                             .norm_eps = 1e-5f,
                                             .rope_base = rope_base,

@@ -16,9 +16,13 @@ enum class NormPlan {
   kBefore,  // of what attention and FFN read: two in a layer
   kBehind,  // of what they add: two in a layer
   kAround,  // both: four in a layer
+  kShared,  // one, of what attention and FFN both read, side by side
 };
 
-enum class FfnActivation { kSilu, kGelu, kClampedSwiglu };
+enum class FfnActivation { kSilu, kGelu, kClampedSwiglu, kXielu };
+
+/// What mixes tokens in recurrent layers.
+enum class Mixer { kNone, kShortConvolution, kDeltaNet, kMamba };
 
 /// RoPE in layers with a window.
 enum class LocalRope {
@@ -43,7 +47,9 @@ struct Architecture {
   float (*rope_base)(const ModelSpec& spec) = nullptr;
 
   NormPlan norms = NormPlan::kBefore;
+  bool layer_norm = false;  // norms subtract the mean
   FfnActivation activation = FfnActivation::kSilu;
+  Mixer mixer = Mixer::kNone;
   /// False: queries and keys of this layer are not rotated. nullptr: those of all layers are.
   bool (*rotates)(const ModelSpec& spec, int layer) = nullptr;
   LocalRope local_rope = LocalRope::kSame;
@@ -55,6 +61,10 @@ struct Architecture {
   bool norms_rotated = false;
   /// Files say how experts are weighted: one without `expert_weights_norm` does not normalize.
   bool reads_routing = false;
+  /// Heads of values are normed. Heads of layers with a window may have another width, later layers
+  /// may attend to the cache of earlier ones, tokens have an input of each layer, and layers a
+  /// scale.
+  bool layers_differ = false;
   /// Sets hyperparameters that follow from the spec or are the architecture's own. For those that
   /// `scalars` read, usual values, which weights that come from no file get.
   void (*set_usual)(const ModelSpec& spec, Hyperparameters& hyper) = nullptr;
@@ -67,6 +77,7 @@ struct Architecture {
   std::span<const std::string_view> own_keys{};
   std::span<const NeutralKey> own_neutral{};
   std::span<const WeightName> names{};
+  std::string_view final_norm = "output_norm.weight";
 };
 
 /// Its files' name of a weight, after "blk.N.".

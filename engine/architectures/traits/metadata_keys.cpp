@@ -12,6 +12,7 @@ constexpr std::string_view kRead[] = {
     "attention.key_length",
     "attention.key_length_swa",
     "attention.kv_lora_rank",
+    "attention.layer_norm_epsilon",
     "attention.layer_norm_rms_epsilon",
     "attention.shared_kv_layers",
     "attention.sliding_window",

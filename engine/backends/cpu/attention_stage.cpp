@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/kernels/cpu/elementwise.hpp"
+#include "engine/kernels/cpu/recurrent.hpp"
 #include "engine/model/model_bytes.hpp"
 #include "engine/synth/counter_rng.hpp"
 
@@ -18,8 +19,13 @@ void add_bias(std::span<float> to, const std::vector<float>& bias) {
 }
 
 KvCache cache_for(const ModelSpec& spec, const CpuOptions& o) {
-  return {spec, o.kv_types, o.kv_block, o.cached_layers ? *o.cached_layers : all_layers(spec),
-          o.kv_memory ? o.kv_memory : o.ram.tracked("KV cache", make_large_pages)};
+  return {spec,
+          o.kv_types,
+          o.kv_block,
+          o.cached_layers ? *o.cached_layers : all_layers(spec),
+          o.kv_memory ? o.kv_memory : o.ram.tracked("KV cache", make_large_pages),
+          1,
+          o.window_blocks.value_or(0)};
 }
 
 std::vector<Rope> ropes_of(const Model& model) {
@@ -73,8 +79,10 @@ void AttentionStage::norm_and_rotate(int layer, std::int64_t row, std::span<floa
   const Layer& w = step_.layer(layer);
   const std::size_t dim = std::size_t(w.attention.head_dim);
   const float eps = step_.model->hyper.norm_eps;
-  const bool wide = norm.size() > dim;
-  if (wide) cpu::rms_norm(heads, norm, eps, heads.data());
+  const bool wide = norm.size() > dim, means = step_.model->hyper.layer_norm;
+  if (wide && !means) cpu::rms_norm(heads, norm, eps, heads.data());
+  for (std::size_t h = 0; wide && means && h < heads.size(); h += dim)
+    cpu::layer_norm(heads.subspan(h, dim), std::span(norm).subspan(h, dim), {}, eps, &heads[h]);
   const bool each = !wide && !norm.empty();
   if (!each && w.rule.rope < 0) return;
   const Rope* const rope = w.rule.rope < 0 ? nullptr : &ropes_[std::size_t(w.rule.rope)];
@@ -90,11 +98,36 @@ void AttentionStage::norm_and_rotate(int layer, std::int64_t row, std::span<floa
   }
 }
 
+// Moves a row's queries and gates, which heads have side by side, to where each are.
+void AttentionStage::split_gate(int layer, std::int64_t row) {
+  const std::int64_t width = shape(layer).q_width(), dim = shape(layer).head_dim;
+  const float* from = q_and_gate_.data() + row * 2 * width;
+  for (std::int64_t at = row * width; at < (row + 1) * width; at += dim, from += 2 * dim) {
+    std::copy_n(from, dim, q_.data() + at);
+    std::copy_n(from + dim, dim, gate_.data() + at);
+  }
+}
+
+// attended *= sigmoid(gate), for elements from `first` on.
+void AttentionStage::apply_gate(std::int64_t first, std::span<float> attended) const {
+  cpu::sigmoid_multiply(attended, gate_.data() + first);
+}
+
 void AttentionStage::scale_query(std::int64_t row, std::span<float> q) const {
   const Hyperparameters& h = step_.model->hyper;
   if (h.temperature == 0) return;
   const float scale = temperature_at(h, step_.sequence_of(row).position(row));
   for (float& x : q) x *= scale;
+}
+
+// Values without a matrix are the keys' products; heads of some models' are normed.
+void AttentionStage::place_value(const Layer& w, const float* key, std::span<float> value) const {
+  if (!w.v) std::copy_n(key, value.size(), value.begin());
+  if (!w.norms_values()) return;
+  const std::size_t dim = std::size_t(w.attention.head_dim);
+  const std::vector<float> ones(dim, 1.0f);
+  for (std::size_t h = 0; h < value.size(); h += dim)
+    cpu::rms_norm(value.subspan(h, dim), ones, step_.model->hyper.norm_eps, &value[h]);
 }
 
 // Adds biases, normalizes heads, applies RoPE and stores keys and values, for one token of the
@@ -103,14 +136,17 @@ void AttentionStage::place_queries(int layer, std::int64_t row) {
   const Layer& w = step_.layer(layer);
   const std::size_t q_width = std::size_t(w.attention.q_width()),
                     kv_width = std::size_t(w.attention.kv_width());
+  if (w.has_attention_gate()) split_gate(layer, row);
   float* q = q_.data() + std::size_t(row) * q_width;
   float* k = k_.data() + std::size_t(row) * kv_width;
   float* v = v_.data() + std::size_t(row) * kv_width;
   add_bias({q, q_width}, w.q_bias);
-  add_bias({k, kv_width}, w.k_bias);
-  add_bias({v, kv_width}, w.v_bias);
   norm_and_rotate(layer, row, {q, q_width}, w.q_norm);
   scale_query(row, {q, q_width});
+  if (w.rule.kv_layer >= 0) return;
+  add_bias({k, kv_width}, w.k_bias);
+  add_bias({v, kv_width}, w.v_bias);
+  place_value(w, k, {v, kv_width});
   norm_and_rotate(layer, row, {k, kv_width}, w.k_norm);
   const StepSequence& sequence = step_.sequence_of(row);
   cache_.store(layer, sequence.position(row), k, v, sequence.table);
@@ -150,7 +186,7 @@ void AttentionStage::attend_over_cache(Worker& worker, int layer, const Place& p
       place(0);
       if (before) before();
     };
-    return one_.run(worker, cached_kv(), layer, shape(layer).first_attended(step_.cached),
+    return one_.run(worker, cached_kv(), kv_layer(layer), shape(layer).first_attended(step_.cached),
                     step_.cached + 1, q_.data(), attn_out_.data(), around);
   }
   worker.barrier();
@@ -158,7 +194,8 @@ void AttentionStage::attend_over_cache(Worker& worker, int layer, const Place& p
   worker.parallel_for(step_.tokens, 4, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) place(row);
   });
-  batch_.run(worker, cache_, layer, scores_of(step_.layer(layer)), q_.data(), attn_out_.data());
+  batch_.run(worker, cache_, kv_layer(layer), scores_of(step_.layer(layer)), q_.data(),
+             attn_out_.data());
 }
 
 // Attention, and its result as the input of the output matrix: row by row for a batch; for one
@@ -167,24 +204,27 @@ void AttentionStage::attend_to_input(Worker& worker, int layer) {
   const Matrix& output = step_.layer(layer).output;
   const std::int64_t width = output.columns, dim = shape(layer).head_dim;
   const auto place = [&](std::int64_t row) { place_queries(layer, row); };
+  const bool gated = step_.layer(layer).has_attention_gate();
   if (step_.tokens == 1) {
-    one_.prefetch_kv(worker, cached_kv(), layer, shape(layer).first_attended(step_.cached),
-                     step_.cached + 1);
-    return attend_over_cache(
-        worker, layer, place,
-        {.before = [&] { step_.input.resize(width, 1, {&output}); },
-         .heads_done =
-             [&](std::int64_t begin, std::int64_t end) {
-               step_.input.set_part(
-                   begin * dim, {attn_out_.data() + begin * dim, std::size_t((end - begin) * dim)});
-             },
-         .heads = std::lcm(Input::kPart, dim) / dim});
+    one_.prefetch_kv(worker, cached_kv(), kv_layer(layer),
+                     shape(layer).first_attended(step_.cached), step_.cached + 1);
+    return attend_over_cache(worker, layer, place,
+                             {.before = [&] { step_.input.resize(width, 1, {&output}); },
+                              .heads_done =
+                                  [&](std::int64_t begin, std::int64_t end) {
+                                    const std::span<float> done(attn_out_.data() + begin * dim,
+                                                                std::size_t((end - begin) * dim));
+                                    if (gated) apply_gate(begin * dim, done);
+                                    step_.input.set_part(begin * dim, done);
+                                  },
+                              .heads = std::lcm(Input::kPart, dim) / dim});
   }
   attend_over_cache(worker, layer, place, {});
   step_.prepare(
       worker, step_.input, width, {&output}, [] {},
       [&](std::int64_t row, std::span<float> out) {
         std::copy_n(attn_out_.data() + row * width, width, out.data());
+        if (gated) apply_gate(row * width, out);
       });
 }
 
@@ -196,12 +236,17 @@ void AttentionStage::size(int layer) {
   k_.resize(std::size_t(step_.tokens * shape.kv_width()));
   v_.resize(std::size_t(step_.tokens * shape.kv_width()));
   attn_out_.resize(q_.size());
+  if (step_.layer(layer).has_attention_gate()) {
+    q_and_gate_.resize(2 * q_.size());
+    gate_.resize(q_.size());
+  }
   if (step_.tokens > 1) batch_.plan(shape);
   TokenCount seen = 0;
   for (const StepSequence& s : step_.sequences)
     seen += s.cached + s.tokens - shape.first_attended(s.cached);
   const std::int64_t token_bytes = cache_.token_bytes(layer);
-  step_.bytes += {0, double(seen * token_bytes), double(step_.tokens * token_bytes)};
+  const bool stores = kv_layer(layer) == layer;
+  step_.bytes += {0, double(seen * token_bytes), stores ? double(step_.tokens * token_bytes) : 0};
 }
 
 void AttentionStage::attend(Worker& worker, int layer, const float* projected) {
@@ -285,20 +330,27 @@ void AttentionStage::compute(Worker& worker, int layer, const NextMatrices& next
   const Layer& w = step_.layer(layer);
   if (w.latent) return compute_latent(worker, layer, next);
   const std::int64_t q_width = w.q.rows, kv_width = w.k.rows;
+  const Matrix &keys = w.k ? w.k : w.q, &values = w.v ? w.v : keys;
   ProductScratch& scratch = step_.products(worker);
   const ActivitySpan span = step_.span(worker, ActivityKind::kAttention, layer);
   const auto before = [&] {
     size(layer);
     step_.bytes.weights += double(attention_weight_bytes(w));
   };
-  step_.prepare(worker, step_.input, hidden, {&w.q, &w.k, &w.v}, before,
+  step_.prepare(worker, step_.input, hidden, {&w.q, &keys, &values}, before,
                 [&](std::int64_t row, std::span<float> out) {
-                  step_.normed_row(row, w.attention_norm, out);
+                  step_.normed_row(row, w.attention_norm, out, w.attention_norm_bias);
                 });
-  const Product projections[] = {{&w.q, step_.input, q_.data(), q_width},
+  float* const q = w.has_attention_gate() ? q_and_gate_.data() : q_.data();
+  const Product projections[] = {{&w.q, step_.input, q, q_width},
                                  {&w.k, step_.input, k_.data(), kv_width},
                                  {&w.v, step_.input, v_.data(), kv_width}};
-  multiply(worker, projections, scratch, step_.if_apart({&w.output}));
+  multiply(worker,
+           std::span(projections)
+               .first(!w.k   ? 1
+                      : !w.v ? 2
+                             : 3),
+           scratch, step_.if_apart({&w.output}));
   attend_to_input(worker, layer);
   worker.run_once([&] { step_.set_pending(w.attention_post_norm); });
   const Product output{&w.output, step_.input, step_.block.data(), hidden};
@@ -310,12 +362,12 @@ void AttentionStage::compute(Worker& worker, int layer, const NextMatrices& next
   });
 }
 
-void AttentionStage::fill(TokenCount first, TokenCount last, BlockTable table) {
+void AttentionStage::fill(TokenCount first, TokenCount last, TokenCount end, BlockTable table) {
   constexpr std::uint64_t stream = stream_key(1, "cache");
   std::vector<float> k, v;
   for (TokenCount t = first; t < last; ++t)
     for (int layer = 0; layer < step_.model->spec.layers; ++layer) {
-      if (!cache_.keeps(layer)) continue;
+      if (!cache_.keeps(layer) || cache_.overwrites(layer, t, end)) continue;
       const std::size_t width = std::size_t(shape(layer).kv_width());
       k.resize(width);
       v.resize(width);

@@ -47,8 +47,8 @@ class AttentionStage {
   void prefetch_kv(Worker& worker, int layer, const KvCache& cache, TokenCount tokens);
 
   /// Stores random keys and values for tokens [first, last) of a sequence, for which the cache has
-  /// room.
-  void fill(TokenCount first, TokenCount last, BlockTable table = {});
+  /// room, and of which other calls fill the rest up to `end`.
+  void fill(TokenCount first, TokenCount last, TokenCount end, BlockTable table = {});
 
   std::span<const float> out() const { return attn_out_; }
   KvCache& cache() { return cache_; }
@@ -60,6 +60,8 @@ class AttentionStage {
   void compute_latent(Worker& worker, int layer, const NextMatrices& next);
   void norm_and_rotate(int layer, std::int64_t row, std::span<float> heads,
                        const std::vector<float>& norm) const;
+  void split_gate(int layer, std::int64_t row);
+  void apply_gate(std::int64_t first, std::span<float> attended) const;
   void scale_query(std::int64_t row, std::span<float> q) const;
   void rope_query(int layer, float* q);
   void size(int layer);
@@ -69,6 +71,12 @@ class AttentionStage {
   // Of a step of one token.
   KvView cached_kv() const { return {cache_, step_.sequences.front().table}; }
   const AttentionShape& shape(int layer) const { return step_.layer(layer).attention; }
+  // The layer whose keys and values this one attends to.
+  int kv_layer(int layer) const {
+    const int other = step_.layer(layer).rule.kv_layer;
+    return other < 0 ? layer : other;
+  }
+  void place_value(const Layer& layer, const float* key, std::span<float> value) const;
 
   CpuStep& step_;
   KvCache cache_;
@@ -78,6 +86,8 @@ class AttentionStage {
   LatentHeads latent_;
   // Buffers that begin at a cache line, as those of the step.
   cpu::AlignedVector<float> q_, k_, v_, attn_out_;
+  // Of layers whose queries have a gate: each head's query and gate; the gates, [token][heads].
+  cpu::AlignedVector<float> q_and_gate_, gate_;
   std::vector<cpu::AlignedVector<float>> angles_;  // of every rope: [token][pair][2]
   Partial partial_;
 };

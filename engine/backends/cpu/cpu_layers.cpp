@@ -19,7 +19,12 @@ CpuLayers::CpuLayers(std::shared_ptr<const Model> model, const CpuOptions& optio
       step_(std::move(model), options.threads),
       attention_(step_, options),
       ffn_(step_),
-      experts_(step_) {
+      inputs_(step_),
+      experts_(step_),
+      states_(*step_.model, options.states, options.ram),
+      delta_net_(step_, states_),
+      short_convolution_(step_, states_),
+      mamba_(step_, states_) {
   if (const auto error = check_layers_on_cpu(*step_.model)) throw MachineError(error->text());
   for (int layer = 0; layer < int(step_.model->layers.size()); ++layer) {
     first_stages_.push_back(stages_.size());
@@ -45,6 +50,8 @@ void CpuLayers::begin_step(Worker& worker, std::span<const StepSequence> sequenc
     allocate_buffers(sequences.back().first + sequences.back().tokens);
     step_.begin(sequences);
     step_.isolates_rows = isolates_rows;
+    for (const StepSequence& s : step_.sequences)
+      if (s.cached == 0 && !states_.empty()) states_.clear(s.state);
     attention_.begin();
   });
   attention_.compute_angles(worker);
@@ -73,16 +80,27 @@ void CpuLayers::embed(Worker& worker, std::span<const std::int32_t> ids) {
         for (float& x : to) x *= scale;
     }
   });
+  inputs_.begin(worker, ids);
 }
 
 NextMatrices CpuLayers::first_of(const Stage& stage) const {
   const Layer& w = step_.layer(stage.layer);
   switch (stage.block) {
-    case FusedBlock::kAttention:
+    case FusedBlock::kAttention: {
       if (w.latent) return {w.q_a ? &w.q_a : &w.q, &w.kv_a};
-      return {&w.q, &w.k, &w.v};
-    case FusedBlock::kFfn: return {&w.gate, &w.up};
+      NextMatrices matrices = {&w.q};
+      if (w.k) matrices.push_back(&w.k);
+      if (w.v) matrices.push_back(&w.v);
+      return matrices;
+    }
+    case FusedBlock::kFfn:
+      if (!w.gate) return {&w.up};
+      return {&w.gate, &w.up};
+    case FusedBlock::kLayerInput: return {&w.input_gate};
     case FusedBlock::kExperts: return {&w.router};
+    case FusedBlock::kDeltaNet: return {&w.mixer_in, &w.mixer_gate};
+    case FusedBlock::kMamba:
+    case FusedBlock::kShortConvolution: return {&w.mixer_in};
   }
   return {};
 }
@@ -91,7 +109,12 @@ void CpuLayers::compute(Worker& worker, const Stage& stage, const NextMatrices& 
   switch (stage.block) {
     case FusedBlock::kAttention: return attention_.compute(worker, stage.layer, next);
     case FusedBlock::kFfn: return ffn_.compute(worker, stage.layer, next);
+    case FusedBlock::kLayerInput: return inputs_.compute(worker, stage.layer, next);
     case FusedBlock::kExperts: return experts_.compute(worker, stage.layer, next);
+    case FusedBlock::kDeltaNet: return delta_net_.compute(worker, stage.layer, next);
+    case FusedBlock::kMamba: return mamba_.compute(worker, stage.layer, next);
+    case FusedBlock::kShortConvolution:
+      return short_convolution_.compute(worker, stage.layer, next);
   }
 }
 
@@ -123,7 +146,7 @@ void CpuLayers::head_of(Worker& worker, std::int64_t rows, const RowOf& row_of) 
   };
   step_.prepare(worker, step_.input, step_.width(), rows, form, {&model.head}, before,
                 [&](std::int64_t row, std::span<float> out) {
-                  step_.normed_row(row_of(row), model.final_norm, out);
+                  step_.normed_row(row_of(row), model.final_norm, out, model.final_norm_bias);
                 });
   const Product product{&model.head, step_.input, logits_.data(), model.head.rows};
   multiply(worker, {&product, 1}, step_.products(worker));
@@ -133,13 +156,16 @@ void CpuLayers::head_of(Worker& worker, std::int64_t rows, const RowOf& row_of) 
 
 void CpuLayers::finish_logits(Worker& worker, std::int64_t rows) {
   const float scale = step_.model->hyper.logit_scale, cap = step_.model->hyper.logit_softcap;
-  if (scale == 1 && cap == 0) return;
+  const std::vector<float>& bias = step_.model->head_bias;
+  if (scale == 1 && cap == 0 && bias.empty()) return;
   // Pieces begin where a row does: no bit of a row's logits depends on its place among others.
   constexpr std::int64_t kAtOnce = 4096;
   const std::int64_t width = step_.model->head.rows, pieces = (width + kAtOnce - 1) / kAtOnce;
   worker.parallel_for(rows * pieces, 1, [&](std::int64_t piece, std::int64_t) {
     const std::int64_t first = piece % pieces * kAtOnce, count = std::min(kAtOnce, width - first);
     const std::int64_t at = piece / pieces * width + first;
+    if (!bias.empty())
+      cpu::add_scaled({logits_.data() + at, std::size_t(count)}, bias.data() + first, 1.0f);
     cpu::scale_and_cap({logits_.data() + at, std::size_t(count)}, scale, cap);
   });
 }

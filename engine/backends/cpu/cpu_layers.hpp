@@ -12,7 +12,12 @@
 #include "engine/backends/cpu/attention_stage.hpp"
 #include "engine/backends/cpu/cpu_step.hpp"
 #include "engine/backends/cpu/experts_stage.hpp"
-#include "engine/backends/cpu/ffn_stage.hpp"
+#include "engine/backends/cpu/ffn/ffn_stage.hpp"
+#include "engine/backends/cpu/ffn/layer_input_stage.hpp"
+#include "engine/backends/cpu/recurrent/delta_net_stage.hpp"
+#include "engine/backends/cpu/recurrent/mamba_stage.hpp"
+#include "engine/backends/cpu/recurrent/recurrent_states.hpp"
+#include "engine/backends/cpu/recurrent/short_convolution_stage.hpp"
 #include "engine/memory/ram.hpp"
 #include "engine/model/fused_blocks.hpp"
 #include "engine/model/model.hpp"
@@ -66,6 +71,7 @@ class CpuLayers {
 
   KvCache& cache() { return attention_.cache(); }
   const KvCache& cache() const { return attention_.cache(); }
+  RecurrentStates& states() { return states_; }
   const Model& model() const { return *step_.model; }
   MovedBytes take_bytes() { return std::exchange(step_.bytes, {}); }
   void record_into(Recorder* recorder) { step_.recorder = recorder; }
@@ -90,7 +96,12 @@ class CpuLayers {
   CpuStep step_;
   AttentionStage attention_;
   FfnStage ffn_;
+  LayerInputStage inputs_;
   ExpertsStage experts_;
+  RecurrentStates states_;
+  DeltaNetStage delta_net_;
+  ShortConvolutionStage short_convolution_;
+  MambaStage mamba_;
   std::vector<Stage> stages_;  // stages of all layers, in order
   // Index of each layer's first stage, and the total number.
   std::vector<std::size_t> first_stages_;

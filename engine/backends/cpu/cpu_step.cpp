@@ -35,17 +35,37 @@ void CpuStep::add_block(std::int64_t row) {
   const std::span<float> added(block.data() + at, columns);
   if (!pending_norm.empty())
     cpu::rms_norm(added, pending_norm, model->hyper.norm_eps, added.data());
-  cpu::add_scaled({hidden.data() + at, columns}, added.data(), model->hyper.residual_scale);
+  const std::span<float> sum(hidden.data() + at, columns);
+  cpu::add_scaled(sum, added.data(), model->hyper.residual_scale);
+  if (pending_scale != 1)
+    for (float& x : sum) x *= pending_scale;
 }
 
-void CpuStep::normed_row(std::int64_t row, std::span<const float> weight, std::span<float> out) {
+void CpuStep::norm(std::span<const float> x, std::span<const float> weight,
+                   std::span<const float> bias, std::span<float> out) const {
+  const float eps = model->hyper.norm_eps;
+  if (model->hyper.layer_norm)
+    cpu::layer_norm(x, weight, bias, eps, out.data());
+  else
+    cpu::rms_norm(x, weight, eps, out.data());
+}
+
+void CpuStep::shared_row(std::int64_t row, const Layer& layer, std::span<float> out) {
+  const std::size_t columns = std::size_t(width());
+  norm({hidden.data() + std::size_t(row) * columns, columns}, layer.attention_norm,
+       layer.attention_norm_bias, out);
+  if (pending) add_block(row);
+}
+
+void CpuStep::normed_row(std::int64_t row, std::span<const float> weight, std::span<float> out,
+                         std::span<const float> bias) {
   const std::size_t columns = std::size_t(width());
   const std::span<float> x(hidden.data() + std::size_t(row) * columns, columns);
   if (pending) add_block(row);
   if (weight.empty())
     std::ranges::copy(x, out.begin());
   else
-    cpu::rms_norm(x, weight, model->hyper.norm_eps, out.data());
+    norm(x, weight, bias, out);
 }
 
 }  // namespace rigcast::engine

@@ -31,7 +31,11 @@ struct CpuOptions {
   std::optional<std::vector<int>> cached_layers{};  // layers with a KV cache; absent: all
   Allocator kv_memory{};  // tracked by its provider; absent: large pages, counted on `ram`
   Ram ram{};              // charged with weights, cache and buffers
+  int states = 1;         // sequences of which recurrent layers keep a state
   StopFlag stop{};        // when set, work in progress ends with Interrupted
+  /// Blocks that layers with a window keep, of one sequence (window_ring.hpp); 0: all. Absent: all,
+  /// but in a CpuExecutor as many as its steps need.
+  std::optional<TokenCount> window_blocks{};
 };
 
 /// Matrices by which the next stage multiplies first: the target of a prefetch.
@@ -42,6 +46,7 @@ struct StepSequence {
   TokenCount cached = 0;  // its tokens before these
   std::int64_t first = 0, tokens = 0;
   BlockTable table{};  // of the cache's blocks
+  int state = 0;       // what recurrent layers keep of it
 
   /// The position of a row in the sequence.
   TokenCount position(std::int64_t row) const { return cached + row - first; }
@@ -79,11 +84,17 @@ struct CpuStep {
                  const Make& make);
   /// Adds the last block's output to the hidden state of a row, if that is pending, then normalizes
   /// it into `out`; without a weight, copies it.
-  void normed_row(std::int64_t row, std::span<const float> weight, std::span<float> out);
-  /// Says that `block` is to be added to `hidden`, after a norm with this weight; empty: none.
-  void set_pending(std::span<const float> norm) {
+  void normed_row(std::int64_t row, std::span<const float> weight, std::span<float> out,
+                  std::span<const float> bias = {});
+  /// The same of the layer's norm of its attention, before the last block's output is added: for an
+  /// FFN that reads what attention read.
+  void shared_row(std::int64_t row, const Layer& layer, std::span<float> out);
+  /// Says that `block` is to be added to `hidden`, after a norm with this weight; empty: none. The
+  /// sum is multiplied by `scale`.
+  void set_pending(std::span<const float> norm, float scale = 1) {
     pending = true;
     pending_norm = norm;
+    pending_scale = scale;
   }
 
   const StepSequence& sequence_of(std::int64_t row) const {
@@ -104,6 +115,9 @@ struct CpuStep {
 
   /// Adds `block` to `hidden` in a row.
   void add_block(std::int64_t row);
+  /// The model's kind of norm.
+  void norm(std::span<const float> x, std::span<const float> weight, std::span<const float> bias,
+            std::span<float> out) const;
 
   struct Thread {
     ProductScratch products;
@@ -123,6 +137,7 @@ struct CpuStep {
   // apart, and how many rows an expert has is up to all of them.
   bool isolates_rows = false;
   bool pending = false;                 // `block` has not been added to `hidden` yet
+  float pending_scale = 1;              // of the sum
   std::span<const float> pending_norm;  // weight of a norm of `block` before that; empty: none
   Input input;                          // of a stage's first products
   // Buffers begin at a cache line: threads write neighbouring columns at once, and a line that two

@@ -98,7 +98,7 @@ void ExpertsStage::route(Worker& worker, const Layer& w) {
     size_jobs(w);
     step_.bytes.weights += double(ffn_weight_bytes(w));
     // Rows have been normed by now, so the experts' output may overwrite the block that was added.
-    step_.set_pending(w.ffn_post_norm);
+    step_.set_pending(w.ffn_post_norm, w.input_gate ? 1.0f : w.scale());
   });
 }
 

@@ -19,6 +19,7 @@ Result<std::unique_ptr<Executor>> executor_of(Result<Model> model, const Executo
   own.ram = Ram(options.ram_limit);
   if (options.kv_memory) own.kv_memory = own.ram.tracked("KV cache", options.kv_memory);
   own.stop = options.stop;
+  if (!options.window_rings) own.window_blocks = 0;
   return std::unique_ptr<Executor>(
       std::make_unique<CpuExecutor>(std::make_shared<const Model>(*std::move(model)), own));
 }

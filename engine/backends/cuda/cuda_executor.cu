@@ -14,6 +14,7 @@
 #include "engine/backends/cuda/steps/token_graphs.cuh"
 #include "engine/backends/cuda/steps/token_inputs.cuh"
 #include "engine/kernels/cuda/attention/decode_attention.cuh"
+#include "engine/kv/window_ring.hpp"
 #include "engine/placement/prefill_offload.hpp"
 
 namespace rigcast::engine::cuda {
@@ -24,7 +25,9 @@ class CudaExecutor : public Executor {
   CudaExecutor(std::unique_ptr<State> state, bool graphs)
       : state_(std::move(state)),
         graphs_wanted_(graphs),
-        inputs_(state_->device.stream, state_->buffers) {}
+        inputs_(state_->device.stream, state_->buffers),
+        ring_(state_->spec(), state_->kv.cache().window_blocks(),
+              state_->kv.cache().block_tokens()) {}
   ~CudaExecutor() override { static_cast<void>(cudaDeviceSynchronize()); }
 
   std::span<const float> forward(std::span<const std::int32_t> tokens, Logits which) override;
@@ -74,6 +77,7 @@ class CudaExecutor : public Executor {
   bool graphs_wanted_;
   TokenGraphs graphs_;
   TokenInputs inputs_;
+  WindowRing ring_;
   TokenCount cached_ = 0;
   MovedBytes moved_;
   std::vector<float> logits_;
@@ -84,7 +88,8 @@ class CudaExecutor : public Executor {
 int CudaExecutor::splits() const {
   const auto bucket = std::bit_ceil(std::uint64_t(std::max<TokenCount>(cached_ + 1, 512)));
   return attention_splits(int(std::min<std::uint64_t>(bucket, 1 << 30)), state_->spec().kv_heads,
-                          state_->device.multiprocessors, state_->kv.cache().holds_fp16());
+                          int(state_->spec().head_dim), state_->device.multiprocessors,
+                          state_->kv.cache().holds_fp16());
 }
 
 // Reserves memory for that many more tokens, and for offloaded layers. The host computes batches if
@@ -120,7 +125,7 @@ void CudaExecutor::reserve_staged(TokenCount count) {
 }
 
 void CudaExecutor::truncate(TokenCount tokens) {
-  cached_ = std::min(cached_, tokens);
+  cached_ = ring_.truncate(std::min(cached_, tokens));
   state_->kv.cache().truncate(cached_);
   // The host's cache keeps its memory for the next request: allocating new pages takes longer than
   // writing to them.
@@ -130,6 +135,7 @@ void CudaExecutor::truncate(TokenCount tokens) {
 // Computes one token. The next one is chosen on the GPU, unless the head is on the host.
 void CudaExecutor::one_token(std::int32_t token, SamplingMode choice) {
   reserve(1, false);
+  ring_.write(cached_ + 1);
   if (on_host().decodes()) return token_on_host(token);
   inputs_.place_position(cached_);
   inputs_.place_token(token);
@@ -240,6 +246,7 @@ void CudaExecutor::queue_kernels(std::int32_t token, SamplingMode choice, StageL
 void CudaExecutor::batch(std::span<const std::int32_t> tokens) {
   const int n = int(tokens.size());
   reserve(n, true);
+  ring_.write(cached_ + n);
   if (kv_mirror()) kv_mirror()->to_gpu(cached_, recorder_);
   inputs_.place_position(cached_);
   inputs_.place_ids(tokens);
@@ -352,6 +359,7 @@ std::int32_t CudaExecutor::decode(std::int32_t token, Sampler& sampler) {
 
 void CudaExecutor::fill(TokenCount tokens) {
   if (!state_->kv.on_host()) reserve(tokens, true);
+  ring_.write(cached_ + tokens);
   if (state_->host) {
     state_->host->side.layers().cache().reserve(cached_ + tokens);
     state_->host->side.fill(cached_, tokens);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/scenario/batch_limits.hpp"
+#include "core/scenario/engine_sizes.hpp"
 #include "engine/backends/cuda/batch/cuda_batch_executor.cuh"
 #include "engine/backends/cuda/cuda_executor.cuh"
 #include "engine/backends/cuda/forward/state.cuh"
@@ -50,9 +51,21 @@ KvTypes cold_types_of(const ExecutorOptions& o) {
   return is_fp16 ? KvTypes{o.cold_type, o.cold_type} : o.kv_types;
 }
 
-cuda::CacheShape shape_of(const ExecutorOptions& o, const Ram& ram) {
-  return {o.kv_types, o.kv_block, o.kv_eviction, cold_types_of(o),
-          ram.tracked("KV cache", o.kv_memory ? o.kv_memory : make_pinned_block)};
+// Blocks that layers with a window keep: where caches neither leave the GPU nor are in two places.
+TokenCount window_blocks_of(const ModelSpec& spec, const HostPlacement& parts,
+                            const ExecutorOptions& o) {
+  if (!o.window_rings || o.kv_eviction || parts.decodes()) return 0;
+  return window_ring_blocks(spec, o.ubatch, o.kv_block);
+}
+
+cuda::CacheShape shape_of(const ModelSpec& spec, const HostPlacement& parts,
+                          const ExecutorOptions& o, const Ram& ram) {
+  return {o.kv_types,
+          o.kv_block,
+          o.kv_eviction,
+          cold_types_of(o),
+          ram.tracked("KV cache", o.kv_memory ? o.kv_memory : make_pinned_block),
+          window_blocks_of(spec, parts, o)};
 }
 
 CpuGpuKvSplit kv_split_of(const ModelSpec& spec, const HostPlacement& parts,
@@ -108,9 +121,9 @@ MadeState made(const ModelSpec& spec, const ExecutorOptions& options, std::size_
   return std::make_unique<State>(
       cuda::PlacedModel{*std::move(model), parts, std::move(weights), std::move(host_weights)},
       std::move(vram),
-      cuda::StateOptions{shape_of(options, ram), int(options.ubatch), kv_split, options.threads,
-                         options.prefill_offload, ram, options.kv_memory, options.before_host_op,
-                         options.stop});
+      cuda::StateOptions{shape_of(spec, parts, options, ram), int(options.ubatch), kv_split,
+                         options.threads, options.prefill_offload, ram, options.kv_memory,
+                         options.before_host_op, options.stop});
 }
 
 Result<std::unique_ptr<Executor>> executor(MadeState state, const ExecutorOptions& options) {
@@ -126,6 +139,7 @@ ExecutorOptions of_steps(ExecutorOptions options, const BatchOptions& batch) {
   if (std::exchange(options.kv_eviction, std::nullopt) && options.placement)
     for (LayerPlacement& l : options.placement->layers) l.kv = l.decode_cache_on;
   options.ubatch = batch.step_tokens;
+  options.window_rings = false;
   options.prefill_offload = PrefillOffloadPolicy::kHost;
   return options;
 }

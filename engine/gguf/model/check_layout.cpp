@@ -11,6 +11,7 @@
 #include "engine/architectures/architecture.hpp"
 #include "engine/gguf/clean_text.hpp"
 #include "engine/gguf/model/tensor_name.hpp"
+#include "engine/model/file_tensors.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -59,7 +60,7 @@ std::optional<Error> check_common(const GgufFile& file, const ModelSpec& spec) {
     const auto tensor = [&](const char* stem) {
       return file.find_tensor(fmt::format("blk.{}.{}.weight", layer, stem));
     };
-    const auto kv = std::uint64_t(spec.kv_heads * spec.head_dim);
+    const auto kv = std::uint64_t(spec.kv_heads_of(layer) * spec.head_dim_of(layer));
     if (const TensorInfo* k = tensor("attn_k"); k && !spec.mla)
       if (auto error = check_shape(file, *k, {hidden, kv, 1, 1})) return error;
     const TensorInfo* down = tensor("ffn_down_exps");
@@ -74,12 +75,26 @@ std::optional<Error> check_common(const GgufFile& file, const ModelSpec& spec) {
   return std::nullopt;
 }
 
+// Layers that attend to the cache of an earlier one need no keys and values.
+bool is_of_shared_cache(const ModelSpec& spec, const Tensor& t) {
+  if (t.layer < 0 || spec.has_kv(t.layer)) return false;
+  return t.role == TensorRole::kAttentionK || t.role == TensorRole::kAttentionV ||
+         t.name.ends_with(".attn_k_norm.weight");
+}
+
+// A norm of every head may be a row for each.
+bool is_of_heads(const Tensor& t, const TensorInfo& found) {
+  const bool norm = t.name.ends_with("_q_norm.weight") || t.name.ends_with("_k_norm.weight");
+  return norm && found.dimensions == 2 && found.elements() == t.elements();
+}
+
 std::optional<Error> check_every_tensor(const GgufFile& file, const ModelSpec& spec) {
   const auto mix = QuantMix::from_name("F32");  // shapes are the same in any mix
   const auto expected = make_tensor_table(spec, *mix);
   if (!expected) return refused(file, expected.error().message, expected.error().hint);
-  for (const Tensor& t : expected->tensors) {
+  for (const Tensor& t : file_tensors(spec, *expected).tensors) {
     const TensorInfo* found = file.find_tensor(t.name);
+    if (is_of_shared_cache(spec, t) || (found && is_of_heads(t, *found))) continue;
     if (!found)
       return refused(file, fmt::format("there is no \"{}\"", t.name),
                      "the file is of another architecture, or was not written to its end");

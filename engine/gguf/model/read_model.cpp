@@ -26,14 +26,16 @@ class HyperReader {
 
   Result<Hyperparameters> read() && {
     hyper_ = default_hyperparameters(spec_);
-    hyper_.norm_eps = float(
-        meta_.number_or(key("attention.layer_norm_rms_epsilon"), double(hyper_.norm_eps), 0, 0.1));
+    const char* const eps =
+        hyper_.layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon";
+    hyper_.norm_eps = float(meta_.number_or(key(eps), double(hyper_.norm_eps), 0, 0.1));
     read_rope();
     read_rope_scaling();
     read_sections();
     read_scalars();
     if (spec_.mla) set_latent_scale();
     read_routing();
+    read_activation();
     if (meta_.error()) return *meta_.error();
     return hyper_;
   }
@@ -50,6 +52,7 @@ class HyperReader {
                                    kMaxTokens));
   }
   void read_routing();
+  void read_activation();
   std::string key(std::string_view end) const {
     return fmt::format("{}.{}", spec_.architecture, end);
   }
@@ -63,8 +66,12 @@ class HyperReader {
 void HyperReader::read_rope() {
   constexpr double kBaseOfNoKey = 10'000;
   hyper_.rope_base = float(meta_.number_or(key("rope.freq_base"), kBaseOfNoKey, 1, kMax));
-  hyper_.rope_dims =
-      int(meta_.integer_or(key("rope.dimension_count"), spec_.head_dim, 2, spec_.head_dim));
+  const bool wider = spec_.window && spec_.window->full_head_dim > 0;
+  const std::int64_t head = wider ? spec_.window->full_head_dim : spec_.head_dim;
+  hyper_.rope_dims = int(meta_.integer_or(key("rope.dimension_count"), head, 2, head));
+  if (wider)
+    hyper_.local_rope_dims =
+        int(meta_.integer_or(key("rope.dimension_count_swa"), spec_.head_dim, 2, spec_.head_dim));
   hyper_.rope_context = 0;
   if (spec_.rope_factors > 0) hyper_.rope_context = float(trained_context());
   if (hyper_.rope_dims % 2 != 0)
@@ -201,6 +208,29 @@ void HyperReader::read_routing() {
   r.groups_used = int(std::max<std::int64_t>(
       1, meta_.integer_or(key("expert_group_used_count"), r.groups, 0, r.groups)));
   if (r.groups == 1) r.groups_used = 1;
+}
+
+// The numbers of Apertus' activation, whose keys have no architecture's name: one for all layers,
+// or one for each.
+void HyperReader::read_activation() {
+  if (hyper_.xielu.empty()) return;
+  std::vector<std::vector<double>> numbers;
+  for (const char* name : {"xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps"}) {
+    const Value* const value = meta_of_.find(name);
+    std::vector<double> read;
+    if (value && value->type() == ValueType::kArray)
+      read = value->numbers().value_or(std::vector<double>());
+    else if (value && value->number())
+      read.assign(hyper_.xielu.size(), *value->number());
+    const bool sound = read.size() >= hyper_.xielu.size() &&
+                       std::ranges::all_of(read, [](double x) { return std::abs(x) < 1e3; });
+    if (!sound)
+      return meta_.refuse(
+          fmt::format("\"{}\" is not a number for each of {} layers", name, hyper_.xielu.size()));
+    numbers.push_back(std::move(read));
+  }
+  for (std::size_t i = 0; i < hyper_.xielu.size(); ++i)
+    hyper_.xielu[i] = xielu_of(numbers[0][i], numbers[1][i], numbers[2][i], numbers[3][i]);
 }
 
 }  // namespace

@@ -10,9 +10,11 @@
 #include <utility>
 
 #include "core/text/nearest_name.hpp"
+#include "engine/architectures/architecture.hpp"
 #include "engine/gguf/clean_text.hpp"
 #include "engine/gguf/model/check_layout.hpp"
 #include "engine/gguf/model/tensor_name.hpp"
+#include "engine/model/recurrent_mixers.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -31,7 +33,7 @@ constexpr std::string_view kUseCatalogue =
 // attends to all tokens. llama.cpp has the same list of architectures.
 int default_full_every(std::string_view architecture) {
   constexpr std::pair<std::string_view, int> kKnown[] = {
-      {"gemma2", 2},  {"gemma3", 6}, {"gemma3n", 5}, {"cohere2", 4},
+      {"gemma2", 2},  {"gemma3", 6}, {"gemma3n", 5}, {"cohere2", 4},   {"gemma4", 6},
       {"gpt-oss", 2}, {"olmo2", 4},  {"exaone4", 4}, {"exaone-moe", 4}};
   for (const auto& [name, every] : kKnown)
     if (name == architecture) return every;
@@ -55,6 +57,7 @@ class SpecReader {
     read_latent_attention();
     read_indexer();
     read_traits();
+    read_recurrent_layers();
     if (meta_.error()) return *meta_.error();
     if (auto error = check_layout(file_, spec_)) return *error;
     return std::move(spec_);
@@ -65,19 +68,30 @@ class SpecReader {
   void index_traits();
   void read_layers();
   void read_heads();
+  void read_kv_heads();
+  void read_head_widths();
   void read_vocabulary();
   void read_experts();
   void read_ffn();
   void read_window();
+  void read_full_layers(SlidingWindow& window);
   std::optional<int> full_every();
   std::optional<int> period_of(const Value& windowed);
   void read_latent_attention();
   void read_indexer();
   void read_traits();
+  void read_kv_heads();
+  void read_recurrent_layers();
+  void read_mixers();
   int count_norms() const;
 
   std::string key(std::string_view end) const {
     return fmt::format("{}.{}", spec_.architecture, end);
+  }
+  // What the architecture has in recurrent layers.
+  Mixer mixer() const {
+    const Architecture* const known = find_architecture(spec_.architecture);
+    return known ? known->mixer : Mixer::kNone;
   }
   // The tensor of that name in the first layer that has it, or outside of layers.
   const TensorInfo* trait(std::string_view name) const {
@@ -94,6 +108,8 @@ class SpecReader {
   MetadataReader meta_;
   ModelSpec spec_;
   std::map<std::string_view, std::pair<int, const TensorInfo*>> traits_;
+  std::vector<std::int64_t> kv_heads_;  // by layer, where the file has it so
+  std::int64_t full_head_dim_ = 0;      // of layers without a window, where it differs
 };
 
 void SpecReader::read_names() {
@@ -121,7 +137,7 @@ void SpecReader::index_traits() {
     const auto begin = std::size_t(name.stem.data() - t.name.data());
     const auto [at, fresh] = traits_.try_emplace(t.name.substr(begin), std::pair(name.layer, &t));
     if (!fresh && name.layer < at->second.first) at->second = {name.layer, &t};
-    if (role_of(name, t.dimensions) == TensorRole::kRecurrent)
+    if (role_of(name, t.dimensions) == TensorRole::kRecurrent && mixer() == Mixer::kNone)
       return meta_.refuse(fmt::format("\"{}\": recurrent layers are not understood from a file",
                                       clean_text(t.name)),
                           std::string(kUseCatalogue));
@@ -141,8 +157,7 @@ void SpecReader::read_layers() {
 void SpecReader::read_heads() {
   spec_.hidden = meta_.integer(key("embedding_length"), 1, kMaxWidth);
   spec_.heads = int(meta_.integer(key("attention.head_count"), 1, kMaxHeads));
-  spec_.kv_heads =
-      int(meta_.integer_or(key("attention.head_count_kv"), spec_.heads, 1, spec_.heads));
+  read_kv_heads();
   if (spec_.heads % spec_.kv_heads != 0)
     meta_.refuse(
         fmt::format("{} query heads are no multiple of {} KV heads", spec_.heads, spec_.kv_heads));
@@ -155,14 +170,70 @@ void SpecReader::read_heads() {
           fmt::format("an embedding of {} is no multiple of {} heads", spec_.hidden, spec_.heads),
           key("attention.key_length") + " would say how wide a head is");
   }
-  if (meta_.has(key("attention.kv_lora_rank"))) return;
-  for (const char* other : {"attention.value_length", "attention.key_length_swa"}) {
-    const std::int64_t width = meta_.integer_or(key(other), spec_.head_dim, 1, kMaxHeads);
-    if (width != spec_.head_dim)
-      meta_.refuse(fmt::format("\"{}\" is {} and keys are {} wide, which is not understood",
-                               key(other), width, spec_.head_dim),
-                   std::string(kUseCatalogue));
+  if (!meta_.has(key("attention.kv_lora_rank"))) read_head_widths();
+}
+
+// Cached heads: one number, or, where layers may differ by their windows, one for each layer.
+void SpecReader::read_kv_heads() {
+  const std::string name = key("attention.head_count_kv");
+  const Value* value = file_.metadata().find(name);
+  const bool by_layer = value && value->type() == ValueType::kArray;
+  if (!by_layer || !meta_.has(key("attention.sliding_window"))) {
+    spec_.kv_heads = int(meta_.integer_or(name, spec_.heads, 1, spec_.heads));
+    return;
   }
+  const auto heads = value->integers();
+  const bool sound = heads && heads->size() >= std::size_t(spec_.layers) &&
+                     std::ranges::all_of(*heads, [&](std::int64_t n) {
+                       return n >= 1 && n <= spec_.heads && spec_.heads % n == 0;
+                     });
+  spec_.kv_heads = 1;
+  if (!sound)
+    return meta_.refuse(fmt::format("\"{}\" is not a number of heads for each layer", name),
+                        std::string(kUseCatalogue));
+  kv_heads_ = *heads;
+  spec_.kv_heads = int(kv_heads_.front());
+}
+
+// Keys and values are of one width, which may be another in layers with a window.
+void SpecReader::read_head_widths() {
+  const auto check = [&](const char* other, std::int64_t expected) {
+    const std::int64_t width = meta_.integer_or(key(other), expected, 1, kMaxHeads);
+    if (width != expected)
+      meta_.refuse(fmt::format("\"{}\" is {} and keys are {} wide, which is not understood",
+                               key(other), width, expected),
+                   std::string(kUseCatalogue));
+  };
+  check("attention.value_length", spec_.head_dim);
+  const std::int64_t local =
+      meta_.integer_or(key("attention.key_length_swa"), spec_.head_dim, 1, kMaxHeads);
+  check("attention.value_length_swa", local);
+  if (local != spec_.head_dim) full_head_dim_ = std::exchange(spec_.head_dim, local);
+}
+
+// Files of some architectures give the number for every layer: 0 of a recurrent one.
+void SpecReader::read_kv_heads() {
+  const std::string name = key("attention.head_count_kv");
+  const Value* const value = file_.metadata().find(name);
+  const auto by_layer = value ? value->integers() : std::nullopt;
+  if (mixer() == Mixer::kNone || mixer() == Mixer::kDeltaNet || !by_layer) {
+    spec_.kv_heads = int(meta_.integer_or(name, spec_.heads, 1, spec_.heads));
+    return;
+  }
+  spec_.recurrent.emplace();
+  for (std::size_t i = 0; i < by_layer->size(); ++i) {
+    const std::int64_t heads = (*by_layer)[i];
+    if (heads == 0) continue;
+    if (heads < 0 || heads > spec_.heads || (spec_.kv_heads > 0 && heads != spec_.kv_heads))
+      return meta_.refuse(
+          fmt::format("\"{}\" has layers of {} and of {} heads", name, spec_.kv_heads, heads));
+    spec_.kv_heads = int(heads);
+    spec_.recurrent->attention_layers.push_back(int(i));
+  }
+  if (by_layer->size() != std::size_t(spec_.layers) || spec_.kv_heads == 0)
+    meta_.refuse(fmt::format("\"{}\" has {} numbers, expected those of {} layers, one more than 0",
+                             name, by_layer->size(), spec_.layers));
+  spec_.kv_heads = std::max(spec_.kv_heads, 1);
 }
 
 void SpecReader::read_vocabulary() {
@@ -238,11 +309,41 @@ std::optional<int> SpecReader::full_every() {
   return n;
 }
 
+// What layers without a window have otherwise than the others.
+void SpecReader::read_full_layers(SlidingWindow& window) {
+  const auto sees_all = [&](int layer) {
+    return window.full_every > 0 && (layer + 1) % window.full_every == 0;
+  };
+  window.full_head_dim = full_head_dim_;
+  const int full = window.full_every - 1;
+  if (full < 0 || full >= spec_.layers) return;
+  if (!kv_heads_.empty() && kv_heads_[std::size_t(full)] != spec_.kv_heads)
+    window.full_kv_heads = int(kv_heads_[std::size_t(full)]);
+  const auto stem = [&](const char* end) { return fmt::format("blk.{}.{}.weight", full, end); };
+  window.full_key_is_value =
+      file_.find_tensor(stem("attn_k")) && !file_.find_tensor(stem("attn_v"));
+  for (int i = 0; i < spec_.layers && !kv_heads_.empty(); ++i)
+    if (kv_heads_[std::size_t(i)] != kv_heads_[std::size_t(sees_all(i) ? full : 0)])
+      return meta_.refuse(fmt::format("\"{}\" does not follow the layers' windows, which is not "
+                                      "understood",
+                                      key("attention.head_count_kv")),
+                          std::string(kUseCatalogue));
+}
+
 void SpecReader::read_window() {
   SlidingWindow window;
   window.tokens = meta_.integer_or(key("attention.sliding_window"), 0, 0, kMaxTokens);
-  if (window.tokens == 0) return;
+  const bool differ = full_head_dim_ > 0 ||
+                      (!kv_heads_.empty() && std::ranges::count(kv_heads_, kv_heads_.front()) !=
+                                                 std::int64_t(kv_heads_.size()));
+  if (window.tokens == 0) {
+    if (differ)
+      meta_.refuse("layers have other heads and no window, which is not understood",
+                   std::string(kUseCatalogue));
+    return;
+  }
   window.full_every = full_every().value_or(0);
+  read_full_layers(window);
   // A window as long as the context bounds nothing; but where it makes layers differ, RoPE may.
   if (window.full_every == 0 && window.tokens >= spec_.context) return;
   if (window.full_every != 1) spec_.window = window;  // 1: every layer attends to all tokens
@@ -301,7 +402,7 @@ void SpecReader::read_traits() {
   spec_.output_bias = has("attn_output.bias");
   if (const TensorInfo* norm = trait("attn_q_norm.weight")) {
     spec_.qk_norm = true;
-    spec_.qk_norm_wide = spec_.heads > 1 && norm->shape[0] == std::uint64_t(q);
+    spec_.qk_norm_wide = spec_.heads > 1 && norm->elements() == std::uint64_t(q);
   }
   spec_.ffn_bias = has("ffn_up.bias") || has("ffn_down.bias");
   spec_.norm_bias = has("attn_norm.bias") || has("output_norm.bias");
@@ -315,6 +416,43 @@ void SpecReader::read_traits() {
       meta_.integer_or(key("embedding_length_per_layer_input"), 0, 0, kMaxWidth);
   spec_.layer_scale = has("layer_output_scale.weight");
   spec_.nextn_embeddings = has("nextn.embed_tokens.weight");
+}
+
+// Which layers are recurrent, and how wide their mixers are.
+void SpecReader::read_recurrent_layers() {
+  if (mixer() == Mixer::kNone || meta_.error()) return;
+  if (mixer() != Mixer::kDeltaNet) {
+    if (spec_.recurrent) read_mixers();
+    return;
+  }
+  constexpr int kEvery = 4;  // of files without the key, as in llama.cpp
+  spec_.recurrent.emplace();
+  spec_.recurrent->full_attention_every =
+      int(meta_.integer_or(key("full_attention_interval"), kEvery, 1, 1000));
+  spec_.fused_qkv = false;  // the matrix of that name is a mixer's
+  read_mixers();
+}
+
+void SpecReader::read_mixers() {
+  MixerWidths w;
+  if (mixer() == Mixer::kShortConvolution) {
+    w.conv_kernel = meta_.integer(key("shortconv.l_cache"), 2, 64);
+  } else {
+    w.conv_kernel = meta_.integer(key("ssm.conv_kernel"), 2, 64);
+    w.inner_size = meta_.integer(key("ssm.inner_size"), 1, kMaxWidth);
+    w.state_size = meta_.integer(key("ssm.state_size"), 1, kMaxHeads);
+    w.time_step_rank = meta_.integer(key("ssm.time_step_rank"), 1, kMaxHeads);
+    w.group_count = meta_.integer(key("ssm.group_count"), 1, kMaxHeads);
+  }
+  if (meta_.error()) return;
+  const RecurrentLayers counts = recurrent_layers(spec_, w);
+  spec_.recurrent->state_bytes = counts.state_bytes;
+  spec_.recurrent->layer_parameters = counts.layer_parameters;
+  spec_.recurrent->layer_f32_parameters = counts.layer_f32_parameters;
+  const bool whole = w.group_count == 0 || w.time_step_rank % w.group_count == 0;
+  if (!whole || mixer_widths(spec_) != w)
+    meta_.refuse("the recurrent layers have widths that are not understood",
+                 std::string(kUseCatalogue));
 }
 
 }  // namespace

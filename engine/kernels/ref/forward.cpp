@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "core/base/error.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 #include "engine/kernels/ref/ops.hpp"
+#include "engine/kernels/ref/recurrent.hpp"
 #include "engine/model/rope.hpp"
 
 namespace rigcast::engine::ref {
@@ -14,10 +16,12 @@ namespace {
 
 using Vector = std::vector<float>;
 
-// Keys and values of one layer: for each token so far a row of all KV heads.
+// Keys and values of one layer: for each token so far a row of all KV heads. Of a recurrent one,
+// what was convolved of the tokens before, and the states of heads.
 struct LayerCache {
   Vector keys;
   Vector values;
+  Vector before, states;
 };
 
 // The state of one token during the forward pass.
@@ -25,6 +29,7 @@ struct Token {
   std::int64_t position = 0;
   std::array<Vector, kActivationCount> vectors;
   Vector router_logits;  // of the last layer that has experts
+  Vector inputs;         // of every layer, one after the other
 
   Vector& operator[](Activation a) { return vectors[std::size_t(a)]; }
 };
@@ -41,12 +46,29 @@ Vector normed(const Vector& x, const Vector& weight, float eps) {
   return y;
 }
 
+Vector layer_normed(const Vector& x, const Vector& weight, std::span<const float> bias, float eps) {
+  Vector y(x.size());
+  layer_norm(x, weight, bias, eps, y);
+  return y;
+}
+
 void add(Vector& x, const Vector& other, float factor) {
   for (std::size_t i = 0; i < other.size(); ++i) x[i] += factor * other[i];
 }
 
 Vector scaled(Vector x, float factor) {
   for (float& v : x) v *= factor;
+  return x;
+}
+
+Vector each(Vector x, float (*function)(float)) {
+  for (float& v : x) v = function(v);
+  return x;
+}
+
+// x * function(gate)
+Vector gated(Vector x, const Vector& gate, float (*function)(float)) {
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] *= function(gate[i]);
   return x;
 }
 
@@ -59,14 +81,24 @@ Vector each_head(Vector heads, std::int64_t head_dim, const Change& change) {
   return heads;
 }
 
-// Appends the token's key and value to the cache, then attends with its query.
+// The model's norm of what the last layer leaves.
+Vector last_norm(const Model& m, const Vector& x) {
+  const float eps = m.hyper.norm_eps;
+  return m.hyper.layer_norm ? layer_normed(x, m.final_norm, m.final_norm_bias, eps)
+                            : normed(x, m.final_norm, eps);
+}
+
+// Appends the token's key and value to the cache, unless it is another layer's, then attends with
+// its query.
 Vector attention(const Layer& layer, Token& token, Activation query, LayerCache& cache) {
   const AttentionShape& shape = layer.attention;
   Scores scores = {layer.score_scale(), layer.rule.softcap};
   const Vector& k = token[Activation::kKey];
   const Vector& v = layer.latent ? k : token[Activation::kValue];
-  cache.keys.insert(cache.keys.end(), k.begin(), k.end());
-  cache.values.insert(cache.values.end(), v.begin(), v.end());
+  if (layer.rule.kv_layer < 0) {
+    cache.keys.insert(cache.keys.end(), k.begin(), k.end());
+    cache.values.insert(cache.values.end(), v.begin(), v.end());
+  }
   const Vector& q = token[query];
   Vector out(q.size());
   const auto width = std::size_t(shape.head_dim);
@@ -95,10 +127,96 @@ Vector by_head(const Matrix& m, const Vector& x, std::int64_t rows, std::int64_t
   return out;
 }
 
+// One half of every head of x.
+Vector half_of_heads(const Vector& x, std::int64_t head_dim, bool second) {
+  const auto width = std::size_t(head_dim);
+  Vector out;
+  for (std::size_t at = second ? width : 0; at < x.size(); at += 2 * width)
+    out.insert(out.end(), x.begin() + std::ptrdiff_t(at), x.begin() + std::ptrdiff_t(at + width));
+  return out;
+}
+
+Vector convolved(const Vector& x, const Vector& taps, LayerCache& cache) {
+  cache.before.resize(taps.size() - x.size());
+  return convolve(taps, x, cache.before);
+}
+
+// Two gates around a convolution; x has the three vectors.
+Vector short_convolution(const Vector& x, const Vector& taps, LayerCache& cache) {
+  const std::size_t width = x.size() / 3;
+  Vector inner(x.begin(), x.begin() + std::ptrdiff_t(width));
+  for (std::size_t i = 0; i < width; ++i) inner[i] *= x[2 * width + i];
+  Vector out = convolved(inner, taps, cache);
+  for (std::size_t i = 0; i < width; ++i) out[i] *= x[width + i];
+  return out;
+}
+
+// Heads of values share keys in turn: number h has those of group h modulo their number.
+Vector delta_net(const Layer& layer, const LayerOp& op, Token& token, float eps,
+                 LayerCache& cache) {
+  const MixerWidths& m = layer.mixer;
+  const Vector &decay = vector_of(layer, op.weights[0]), &bias = vector_of(layer, op.weights[1]);
+  const auto width = std::size_t(m.state_size), groups = std::size_t(m.groups_width());
+  Vector x = token[op.in];
+  const auto part = [&](std::size_t at) { return std::span(x).subspan(at, width); };
+  for (std::size_t at = 0; at < 2 * groups; at += width) normalise(part(at), eps);
+  const auto heads = std::size_t(m.time_step_rank);
+  cache.states.resize(heads * width * width);
+  Vector out(heads * width);
+  for (std::size_t h = 0; h < heads; ++h) {
+    const std::size_t group = h % std::size_t(m.group_count) * width;
+    const float step = softplus(token[Activation::kAlpha][h] + bias[h]);
+    delta_rule(std::span(cache.states).subspan(h * width * width, width * width), part(group),
+               part(groups + group), part(2 * groups + h * width),
+               {std::exp(decay[h] * step), sigmoid(token[Activation::kBeta][h])},
+               1 / std::sqrt(float(width)), std::span(out).subspan(h * width, width));
+  }
+  return out;
+}
+
 Vector latent_norm(Vector x, const Vector& weight, float eps) {
   const std::span<float> latent(x.data(), weight.size());
   rms_norm(latent, weight, eps, latent);
   return x;
+}
+
+// `x` is z, then what is convolved (values, keys and queries), then time steps. Neighbouring heads
+// share keys.
+Vector mamba(const Layer& layer, const LayerOp& op, const Vector& x, LayerCache& cache) {
+  const MixerWidths& m = layer.mixer;
+  const auto weight = [&](std::size_t i) -> const Vector& {
+    return vector_of(layer, op.weights[i]);
+  };
+  const auto inner = std::size_t(m.inner_size), width = std::size_t(m.state_size),
+             groups = std::size_t(m.groups_width()), heads = std::size_t(m.time_step_rank);
+  const auto begin = x.begin() + std::ptrdiff_t(inner);
+  Vector mixed = convolved(Vector(begin, begin + m.convolved()), weight(0), cache);
+  add(mixed, weight(1), 1);
+  mixed = each(std::move(mixed), silu);
+  cache.states.resize(inner * width);
+  Vector out(inner);
+  const std::size_t rows = inner / heads;
+  for (std::size_t h = 0; h < heads; ++h) {
+    const std::size_t key = inner + h / (heads / std::size_t(m.group_count)) * width;
+    const auto all = std::span(mixed);
+    const float step = softplus(x[inner + mixed.size() + h] + weight(3)[h]);
+    delta_rule(std::span(cache.states).subspan(h * rows * width, rows * width),
+               all.subspan(key + groups, width), all.subspan(key, width),
+               all.subspan(h * rows, rows), {std::exp(weight(2)[h] * step), step, false}, 1,
+               std::span(out).subspan(h * rows, rows));
+    for (std::size_t i = h * rows; i < (h + 1) * rows; ++i) out[i] += weight(4)[h] * mixed[i];
+  }
+  return gated(std::move(out), x, silu);
+}
+
+// A norm of each group, whose weights are one after the other.
+Vector group_rms_norm(const Layer& layer, const Vector& x, const Vector& weight, float eps) {
+  Vector out(x.size());
+  const std::size_t width = x.size() / std::size_t(layer.mixer.group_count);
+  for (std::size_t at = 0; at < x.size(); at += width)
+    rms_norm(std::span(x).subspan(at, width), std::span(weight).subspan(at, width), eps,
+             std::span(out).subspan(at, width));
+  return out;
 }
 
 // The three matrices of a gated FFN.
@@ -112,6 +230,45 @@ Vector gated_ffn(const Ffn& ffn, const Vector& x, float (*activation)(float)) {
   const Vector factor = product(ffn.up, x);
   for (std::size_t i = 0; i < inner.size(); ++i) inner[i] = activation(inner[i]) * factor[i];
   return product(ffn.down, inner);
+}
+
+// down activation(up x + bias) + bias
+template <class Activate>
+Vector mlp(const Layer& layer, const LayerOp& op, const Vector& x, const Activate& activate) {
+  Vector inner = product(matrix_of(layer, op.weights[0]), x);
+  if (op.weights.size() > 2) add(inner, vector_of(layer, op.weights[2]), 1);
+  for (float& v : inner) v = activate(v);
+  Vector out = product(matrix_of(layer, op.weights[1]), inner);
+  if (op.weights.size() > 3) add(out, vector_of(layer, op.weights[3]), 1);
+  return out;
+}
+
+// projection (gelu(gate x) * the token's input of this layer)
+Vector layer_input(const Model& model, const Layer& layer, const LayerOp& op, const Token& token,
+                   const Vector& x) {
+  Vector inner = product(matrix_of(layer, op.weights[0]), x);
+  const std::size_t first = std::size_t(&layer - model.layers.data()) * inner.size();
+  for (std::size_t i = 0; i < inner.size(); ++i)
+    inner[i] = gelu(inner[i]) * token.inputs[first + i];
+  return product(matrix_of(layer, op.weights[1]), inner);
+}
+
+// The inputs of all layers: half of each is the token's own, half is made of its embedding.
+Vector inputs_of(const Model& model, std::int32_t token, const Vector& embedding) {
+  if (!model.input_embedding) return {};
+  const std::size_t width = model.input_norm.size();
+  Vector own(std::size_t(model.input_embedding.columns));
+  dequantize(model.input_embedding.format, model.input_embedding.row(token), own);
+  Vector out = product(model.input_projection, embedding);
+  const float scale = 1 / std::sqrt(float(embedding.size())), of_own = std::sqrt(float(width));
+  for (float& v : out) v *= scale;
+  for (std::size_t i = 0; i < out.size(); i += width) {
+    const auto one = std::span(out).subspan(i, width);
+    rms_norm(one, model.input_norm, model.hyper.norm_eps, one);
+  }
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = (out[i] + of_own * own[i]) / std::sqrt(2.0f);
+  return out;
 }
 
 // m x, plus the expert's part of a bias.
@@ -174,9 +331,22 @@ Vector result_of(const LayerOp& op, const Model& model, const Layer& layer, Toke
   };
   switch (op.kind) {
     case OpKind::kRmsNorm: return normed(x, vector(), eps);
-    case OpKind::kHeadRmsNorm:
+    case OpKind::kHeadRmsNorm: {
+      const Vector weight =
+          op.weights.empty() ? Vector(std::size_t(layer.attention.head_dim), 1.0f) : vector();
       return each_head(x, layer.attention.head_dim,
-                       [&](std::span<float> head) { rms_norm(head, vector(), eps, head); });
+                       [&](std::span<float> head) { rms_norm(head, weight, eps, head); });
+    }
+    case OpKind::kLayerNorm:
+      return layer_normed(x, vector(),
+                          op.weights.size() > 1 ? vector_of(layer, op.weights[1]) : Vector(), eps);
+    case OpKind::kHeadLayerNorm: {
+      std::span<const float> weights = vector();
+      return each_head(x, layer.attention.head_dim, [&](std::span<float> head) {
+        layer_norm(head, weights.first(head.size()), {}, eps, head);
+        weights = weights.subspan(head.size());
+      });
+    }
     case OpKind::kLinear: return product(matrix(0), x);
     case OpKind::kAddBias: return sum(x, vector());
     case OpKind::kRope:
@@ -200,10 +370,27 @@ Vector result_of(const LayerOp& op, const Model& model, const Layer& layer, Toke
     case OpKind::kAttention: return attention(layer, token, op.in, cache);
     case OpKind::kGatedFfn: return gated_ffn({matrix(0), matrix(1), matrix(2)}, x, silu);
     case OpKind::kGeluFfn: return gated_ffn({matrix(0), matrix(1), matrix(2)}, x, gelu);
+    case OpKind::kGeluMlp: return mlp(layer, op, x, gelu);
+    case OpKind::kXieluMlp:
+      return mlp(layer, op, x, [&](float v) { return xielu(v, layer.xielu); });
+    case OpKind::kLayerInput: return layer_input(model, layer, op, token, x);
     case OpKind::kExperts:
     case OpKind::kClampedExperts: return experts(model, layer, op, token);
     case OpKind::kSharedExpert: return sum(token[op.out], shared_expert(layer, op, x));
     case OpKind::kAddResidual: return sum(token[op.out], x, model.hyper.residual_scale);
+    case OpKind::kScale: return scaled(x, vector()[0]);
+    case OpKind::kTakeQuery: return half_of_heads(x, layer.attention.head_dim, false);
+    case OpKind::kTakeGate: return half_of_heads(x, layer.attention.head_dim, true);
+    case OpKind::kSigmoidGate: return gated(token[op.out], x, sigmoid);
+    case OpKind::kConvolve: return each(convolved(x, vector(), cache), silu);
+    case OpKind::kShortConvolution: return short_convolution(x, vector(), cache);
+    case OpKind::kDeltaNet: return delta_net(layer, op, token, eps, cache);
+    case OpKind::kMamba: return mamba(layer, op, x, cache);
+    case OpKind::kGroupRmsNorm: return group_rms_norm(layer, x, vector(), eps);
+    case OpKind::kGatedRmsNorm:
+      return gated(each_head(token[op.out], layer.mixer.state_size,
+                             [&](std::span<float> head) { rms_norm(head, vector(), eps, head); }),
+                   x, silu);
   }
   RIGCAST_ASSERT(false);
 }
@@ -220,12 +407,15 @@ template <class AfterLayer>
 void walk(const Model& model, std::span<const std::int32_t> tokens, const AfterLayer& after_layer) {
   std::vector<LayerCache> caches(model.layers.size());
   for (std::size_t t = 0; t < tokens.size(); ++t) {
-    Token token{.position = std::int64_t(t), .vectors = {}, .router_logits = {}};
+    Token token{.position = std::int64_t(t), .vectors = {}, .router_logits = {}, .inputs = {}};
     token[Activation::kHidden] =
         scaled(embedding_of(model, tokens[t]), model.hyper.embedding_scale);
+    token.inputs = inputs_of(model, tokens[t], token[Activation::kHidden]);
     for (std::size_t i = 0; i < model.layers.size(); ++i) {
-      for (const LayerOp& op : model.layers[i].ops)
-        token[op.out] = result_of(op, model, model.layers[i], token, caches[i]);
+      const Layer& layer = model.layers[i];
+      const int kv_layer = layer.rule.kv_layer;
+      LayerCache& cache = caches[kv_layer < 0 ? i : std::size_t(kv_layer)];
+      for (const LayerOp& op : layer.ops) token[op.out] = result_of(op, model, layer, token, cache);
       after_layer(i, token);
     }
   }
@@ -255,8 +445,9 @@ std::vector<std::vector<float>> forward(const Model& model, std::span<const std:
   const Hyperparameters& h = model.hyper;
   std::vector<Vector> logits;
   for (const Vector& x : hidden_states(model, tokens)) {
-    logits.push_back(
-        scaled(product(model.head, normed(x, model.final_norm, h.norm_eps)), h.logit_scale));
+    logits.push_back(product(model.head, last_norm(model, x)));
+    if (!model.head_bias.empty()) add(logits.back(), model.head_bias, 1);
+    logits.back() = scaled(std::move(logits.back()), h.logit_scale);
     for (float& logit : logits.back()) logit = soft_cap(logit, h.logit_softcap);
   }
   return logits;

@@ -29,6 +29,20 @@ void rms_norm(std::span<const float> x, std::span<const float> weight, float eps
     out[i] = float(double(x[i]) * scale * double(weight[i]));
 }
 
+void layer_norm(std::span<const float> x, std::span<const float> weight,
+                std::span<const float> bias, float eps, std::span<float> out) {
+  RIGCAST_ASSERT(x.size() == weight.size() && x.size() == out.size());
+  RIGCAST_ASSERT(bias.empty() || bias.size() == x.size());
+  const double n = double(x.size());
+  const double mean = std::accumulate(x.begin(), x.end(), 0.0) / n;
+  double squares = 0;
+  for (const float v : x) squares += (double(v) - mean) * (double(v) - mean);
+  const double scale = 1 / std::sqrt(squares / n + double(eps));
+  for (std::size_t i = 0; i < x.size(); ++i)
+    out[i] = float((double(x[i]) - mean) * scale * double(weight[i]) +
+                   (bias.empty() ? 0.0 : double(bias[i])));
+}
+
 void matvec(const Matrix& m, std::span<const float> x, std::span<float> y) {
   RIGCAST_ASSERT(std::int64_t(x.size()) == m.columns && std::int64_t(y.size()) == m.rows);
   std::vector<float> row(x.size());
@@ -41,7 +55,8 @@ void matvec(const Matrix& m, std::span<const float> x, std::span<float> y) {
 Rotation rotation_of(const Model& model, int rope) {
   const Hyperparameters& h = model.hyper;
   RIGCAST_ASSERT(rope == 0 || rope == 1);
-  if (rope == 1) return {h.rope_pairs, h.rope_dims, h.local_rope_base, 1.0f, {}};
+  const int local_dims = h.local_rope_dims > 0 ? h.local_rope_dims : h.rope_dims;
+  if (rope == 1) return {h.rope_pairs, local_dims, h.local_rope_base, 1.0f, {}};
   return {h.rope_pairs,       h.rope_dims, h.rope_base,     h.rope_scale,
           model.rope_factors, h.yarn,      h.rope_magnitude};
 }
@@ -101,6 +116,12 @@ float gelu(float x) {
   const double v = double(x);
   constexpr double kSqrt2OverPi = 0.7978845608028654;
   return float(v / 2 * (1 + std::tanh(kSqrt2OverPi * (v + 0.044715 * v * v * v))));
+}
+
+float xielu(float value, const Xielu& by) {
+  const double x = double(value), linear = double(by.beta) * x;
+  if (x > 0) return float(double(by.positive) * x * x + linear);
+  return float(double(by.negative) * (std::expm1(std::min(x, double(by.eps))) - x) + linear);
 }
 
 float clamped_swiglu(float gate, float up) {

@@ -14,6 +14,10 @@ namespace rigcast::engine::ref {
 void rms_norm(std::span<const float> x, std::span<const float> weight, float eps,
               std::span<float> out);
 
+/// out = (x - mean) / sqrt(variance + eps) * weight + bias. An empty bias: 0. `out` may be `x`.
+void layer_norm(std::span<const float> x, std::span<const float> weight,
+                std::span<const float> bias, float eps, std::span<float> out);
+
 /// y = m x, a row at a time.
 void matvec(const Matrix& m, std::span<const float> x, std::span<float> y);
 
@@ -42,6 +46,8 @@ float silu(float x);
 float sigmoid(float x);
 /// x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
 float gelu(float x);
+/// As engine/model/hyperparameters.hpp has it.
+float xielu(float x, const Xielu& by);
 /// (clamp(up, -7, 7) + 1) * g * sigmoid(1.702 g), where g is min(gate, 7)
 float clamped_swiglu(float gate, float up);
 /// cap * tanh(x / cap); x if the cap is 0.

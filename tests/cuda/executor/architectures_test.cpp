@@ -3,8 +3,11 @@
 // caches and experts are.
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <future>
 
+#include "core/scenario/engine_sizes.hpp"
+#include "engine/gguf/model/read_model.hpp"
 #include "engine/placement/check_shapes.hpp"
 #include "engine/synth/synthetic_model.hpp"
 #include "engine/threads/thread_team.hpp"
@@ -13,6 +16,8 @@
 #include "tests/cuda/executor/families.hpp"
 #include "tests/cuda/executor/placements.hpp"
 #include "tests/cuda/executor/whole_models.hpp"
+#include "tests/engine/architectures/family_files.hpp"
+#include "tests/folder.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;
@@ -199,25 +204,106 @@ TEST_CASE("Matrices in one tensor are made on the GPU as on the host",
 
 TEST_CASE("The length of sequences chooses between longrope's factors, as on the CPU",
           "[cuda][gpu][executor][architectures]") {
-  const TinyModel tiny =
-      make_tiny_model({.architecture = "phi3", .mix = "F16", .layers = 3, .rope_factors = 24});
-  const ModelSpec& spec = tiny.model.spec;
-  const auto table = make_tensor_table(spec, *QuantMix::from_name("F16"));
-  REQUIRE(table);
-  ThreadTeam team(2);
-  const auto host = make_synthetic_model(spec, *table, 7, team);
-  REQUIRE(host);
-  const auto tokens = prompt_of(50, 500);
+  FamilyFile described{"phi3", family_traits("phi3")};
+  described.traits.context = 8192;
+  described.traits.rope_factors = described.traits.head_dim / 2;
+  described.vectors = {{"rope_factors_long.weight",
+                        std::vector<float>(std::size_t(described.traits.rope_factors), 4.0f)}};
+  const test::Folder folder;
+  std::ofstream(folder / "x.gguf", std::ios::binary) << bytes_of(described);
+  const auto file = GgufFile::open(folder / "x.gguf");
+  REQUIRE(file);
+  const auto tokens = prompt_of(50, described.traits.vocabulary);
   std::vector<std::vector<float>> logits;
   for (const TokenCount context : {512, 8192}) {
-    Model chosen = *host;
-    choose_rope_factors(chosen, context);
-    const auto a = make_cuda_executor(std::make_shared<const Model>(chosen), ExecutorOptions{});
-    const auto b = make_synthetic_cuda_executor(spec, *table, 7, {.context = context});
-    REQUIRE(a);
-    REQUIRE(b);
-    logits.push_back(together(**b, tokens));
-    CHECK(together(**a, tokens) == logits.back());
+    auto model = load_model(*file);
+    REQUIRE(model);
+    choose_rope_factors(*model, context);
+    const auto chosen =
+        make_cuda_executor(std::make_shared<const Model>(*std::move(model)), ExecutorOptions{});
+    const auto from_file = make_cuda_executor(*file, {.context = context});
+    REQUIRE(chosen);
+    REQUIRE(from_file);
+    logits.push_back(together(**from_file, tokens));
+    CHECK(together(**chosen, tokens) == logits.back());
   }
-  CHECK(logits[0] != logits[1]);
+  CHECK((logits[0] != logits[1]));
+}
+
+namespace {
+
+// Whose windows prompts, single tokens and blocks cross.
+std::vector<Family> with_windows(const std::string& mix) {
+  std::vector<Family> some;
+  for (const Family& f : families(mix))
+    if (f.traits.window > 0) some.push_back(f);
+  some.push_back({{.architecture = "llama", .mix = mix, .layers = 3, .window = 40}});
+  return some;
+}
+
+ExecutorOptions with_rings(const Placement& placement, bool rings) {
+  ExecutorOptions options = keeping(-1);
+  options.placement = placement;
+  options.threads = 2;
+  options.window_rings = rings;
+  return options;
+}
+
+// As logits_of(), behind a context that is longer than any ring.
+std::vector<float> logits_at_depth(const TinyModel& tiny, const ExecutorOptions& options) {
+  const auto executor = on_gpu(tiny, options);
+  auto all = together(*executor, prompt_of(300, 500));
+  const auto more = one_by_one(*executor, prompt_of(40, 400));
+  all.insert(all.end(), more.begin(), more.end());
+  const auto last = together(*executor, prompt_of(60, 450));
+  all.insert(all.end(), last.begin(), last.end());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("Rings of layers with a window change no bit, wherever caches are",
+          "[cuda][gpu][hybrid][architectures]") {
+  for (const char* mix : {"F16", "Q4_K_M"})
+    for (const Family& family : with_windows(mix)) {
+      const TinyTraits& t = family.traits;
+      const TinyModel tiny = model_of(family);
+      const Placement all = split(t, t.layers + 1);
+      for (const Placement& placement :
+           {all, with_host_cache(all), split(t, t.layers / 2), with_streamed(all, {0})}) {
+        INFO(family.name() << ", " << placement.gpu_layers << " layers on the GPU");
+        CHECK(logits_at_depth(tiny, with_rings(placement, true)) ==
+              logits_at_depth(tiny, with_rings(placement, false)));
+      }
+    }
+}
+
+TEST_CASE("Rings of layers with a window take less of the GPU's memory",
+          "[cuda][gpu][executor][architectures]") {
+  const TinyTraits t{.architecture = "gemma2", .layers = 4, .window = 40, .window_full_every = 2};
+  const TinyModel tiny = make_tiny_model(t);
+  const Placement all = split(t, t.layers + 1);
+  const auto ring = on_gpu(tiny, with_rings(all, true)),
+             whole = on_gpu(tiny, with_rings(all, false));
+  ring->fill(330);
+  whole->fill(330);
+  // 21 blocks of 16 tokens, of which a ring has the seven of 39 tokens and 48; and one list more.
+  const double layer_block = 16.0 * 2 * 2 * double(t.kv_heads * t.head_dim);
+  CHECK(whole->gpus().front().kv.value - ring->gpus().front().kv.value ==
+        2 * (21 - 7) * layer_block - double(kMaxKvBlocks) * sizeof(void*));
+}
+
+TEST_CASE("A context on a GPU that is cut where its window is gone is computed again",
+          "[cuda][gpu][executor][architectures]") {
+  const Family family{
+      {.architecture = "gemma2", .mix = "Q8_0", .layers = 4, .window = 40, .window_full_every = 2}};
+  const TinyModel tiny = model_of(family);
+  const auto executor = on_gpu(tiny, keeping(-1));
+  const auto tokens = prompt_of(300, 500);
+  const auto want = together(*executor, tokens);
+  executor->truncate(290);
+  CHECK(executor->cached() == 290);
+  executor->truncate(100);
+  CHECK(executor->cached() == 0);
+  CHECK(together(*executor, tokens) == want);
 }

@@ -13,6 +13,7 @@
 using namespace rigcast;
 using namespace rigcast::engine;
 using namespace rigcast::engine::fixtures;
+using rigcast::fixtures::gpt_oss_20b;
 using rigcast::fixtures::llama_3_8b;
 using rigcast::fixtures::machine;
 using rigcast::fixtures::mixtral_8x7b;
@@ -183,6 +184,23 @@ TEST_CASE("Forecast memory equals the engine's, for every KV policy",
   // Of a cache of 0.6 GiB a part stays.
   check({.name = "paged", .model = dense, .policy = kPaged, .vram = 2.7 * 1_GiB});
   check({.name = "combined", .model = dense, .policy = kCombined, .vram = 2.7 * 1_GiB});
+}
+
+TEST_CASE("Forecast memory of layers with windows equals the engine's",
+          "[cuda][memory][gpu][hybrid]") {
+  using enum KvPolicy;
+  // Windows that matter beside the tolerance: 12 layers of 12 times as many bytes a token.
+  ModelSpec wide = layers_of(llama_3_8b(), 12);
+  wide.kv_heads = 32;
+  wide.window = SlidingWindow{.tokens = 1024, .full_every = 6};
+  for (const ModelSpec& m : {wide, layers_of(gpt_oss_20b(), 6)}) {
+    check({.name = "all on the GPU", .model = m});
+    check({.name = "a cache in RAM", .model = m, .policy = kRam});
+    check({.name = "stream", .model = m, .policy = kStream});
+    check({.name = "layers on the host", .model = m, .gpu_layers = 3});
+    check({.name = "layers streamed", .model = m, .gpu_layers = 3, .decode = DecodeDevice::kGpu});
+    check({.name = "decode on the host", .model = m, .decode = DecodeDevice::kCpu});
+  }
 }
 
 TEST_CASE("Forecast memory equals the engine's, for every placement",

@@ -196,7 +196,8 @@ struct Compared {
   double errors = 0, squares = 0;
 
   void add(double got, double expected, double bound) {
-    const double error = std::abs(got - expected), share = error / bound;
+    const double error = std::abs(got - expected);
+    const double share = error == 0 ? 0 : error / bound;  // a value of 0 has a bound of 0
     worst = share <= worst ? worst : std::isnan(share) ? double(INFINITY) : share;
     errors += error * error;
     squares += expected * expected;

@@ -319,9 +319,10 @@ TEST_CASE("A merge counts a sink once, and nothing else where all partials are e
 }
 
 TEST_CASE("Splits fill the GPU and none is without work", "[cuda]") {
-  CHECK(cuda::attention_splits(1, 8, 132) == 1);
-  CHECK(cuda::attention_splits(512, 8, 132) == 8);
-  CHECK(cuda::attention_splits(32768, 8, 132) == 33);
-  CHECK(cuda::attention_splits(32768, 8, 132, false) == 49);
-  CHECK(cuda::attention_splits(32768, 300, 132) == 1);
+  CHECK(cuda::attention_splits(1, 8, 128, 132) == 1);
+  CHECK(cuda::attention_splits(512, 8, 128, 132) == 8);
+  CHECK(cuda::attention_splits(32768, 8, 128, 132) == 33);
+  CHECK(cuda::attention_splits(32768, 8, 256, 132) == 16);
+  CHECK(cuda::attention_splits(32768, 8, 128, 132, false) == 49);
+  CHECK(cuda::attention_splits(32768, 300, 128, 132) == 1);
 }

@@ -55,6 +55,14 @@ TEST_CASE("Products of every format are those of integers in double", "[cuda][gp
   }
 }
 
+TEST_CASE("Products of rows that are no multiple of 256, as gpt-oss has them", "[cuda][gpu]") {
+  using enum QuantFormat;
+  for (const QuantFormat f : {kQ8_0, kF16, kBF16, kMXFP4, kQ4_0}) {
+    check_product(f, 2880, 5120);  // few rows
+    check_product(f, 2880, 6401);  // many
+  }
+}
+
 TEST_CASE("Three products in one launch, of one format and of several", "[cuda][gpu]") {
   using enum QuantFormat;
   const Stream stream;

@@ -82,6 +82,44 @@ TEST_CASE("RMS norm and rounding in one", "[cuda][gpu]") {
   }
 }
 
+TEST_CASE("A branch is added in the kernel that norms the sum", "[cuda][gpu][traits]") {
+  const Stream stream;
+  for (const int columns : {32, 288, 3840, 5376, 14336}) {
+    const std::size_t n = std::size_t(columns);
+    using engine::fixtures::normal_values;
+    const std::vector<float> hidden = normal_values(n, 3), branch = normal_values(n, 5, 3.0f),
+                             weight = normal_values(n, 4), own = normal_values(n, 6);
+    const OnDevice<float> weight_there(weight), own_there(own);
+    for (const bool normed : {false, true}) {
+      INFO(columns << (normed ? " with" : " without") << " a norm of the branch");
+      const OnDevice<float> to(hidden), also(branch);  // the branch is where floats are written
+      const RoundedOnDevice out(n);
+      const cuda::BranchSum added{
+          to.get(), also.get(), {normed ? own_there.get() : nullptr, 1e-5f}, 0.25f};
+      cuda::norm_and_quantize({to.get(), columns, 1}, {weight_there.get(), 1e-5f}, out.get(),
+                              also.get(), stream, cuda::Start::kEarly, added);
+      const std::vector<float> sum = to.read(), floats = also.read();
+      std::vector<float> expected = branch;
+      if (normed) ref::rms_norm(branch, own, 1e-5f, expected);
+      // Of a norm as in the test above; then a product and a sum.
+      constexpr double kBound = (32 / 2 + 6) * 0x1p-24;
+      double worst = 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        const double part = 0.25 * double(expected[i]), want = double(hidden[i]) + part;
+        const double bound = std::abs(part) * (kBound + 0x1p-23) + std::abs(want) * 0x1p-23;
+        worst = std::max(worst, std::abs(double(sum[i]) - want) / bound);
+      }
+      CHECK(worst <= 1);
+      ref::rms_norm(sum, weight, 1e-5f, expected);
+      worst = 0;
+      for (std::size_t i = 0; i < n; ++i)
+        worst = std::max(worst, std::abs(double(floats[i]) / double(expected[i]) - 1));
+      CHECK(worst <= kBound);
+      CHECK(same(out.read(), fixtures::rounded_on_cpu(floats)));
+    }
+  }
+}
+
 TEST_CASE("A row too wide, or not of 32s, is refused", "[cuda][gpu]") {
   const Stream stream;
   CHECK_THROWS_AS(cuda::quantize_tokens({nullptr, 65568, 1}, {}, stream, cuda::Start::kAfter),

@@ -13,37 +13,14 @@ namespace rigcast::engine {
 
 // Executing one of them, or adding one to the catalogue, changes this list.
 TEST_CASE("Models of the catalogue are executed, but for these", "[engine][architectures]") {
-  const std::set<std::string> expected = {"apertus-70b",
-                                          "apertus-8b",
-                                          "command-a-111b",
-                                          "command-r-08-2024",
-                                          "command-r-35b",
-                                          "command-r-plus-104b",
-                                          "command-r7b",
-                                          "deepseek-v3.2",
-                                          "falcon-7b",
+  const std::set<std::string> expected = {"deepseek-v3.2",
                                           "falcon-h1-0.5b",
-                                          "falcon2-11b",
                                           "gemma-3n-e2b",
                                           "gemma-3n-e4b",
-                                          "gemma-4-12b",
                                           "gemma-4-26b-a4b",
-                                          "gemma-4-31b",
-                                          "gemma-4-e2b",
-                                          "gemma-4-e4b",
                                           "glm-5",
                                           "glm-5.2",
-                                          "granite-4.0-h-micro",
-                                          "granite-4.0-h-small",
-                                          "granite-4.0-h-tiny",
                                           "kimi-linear-48b-a3b",
-                                          "lfm2-1.2b",
-                                          "lfm2-2.6b",
-                                          "lfm2-24b-a2b",
-                                          "lfm2-350m",
-                                          "lfm2-700m",
-                                          "lfm2-8b-a1b",
-                                          "lfm2.5-8b-a1b",
                                           "ling-3.0-tiny",
                                           "llama-4-maverick",
                                           "llama-4-scout",
@@ -53,18 +30,8 @@ TEST_CASE("Models of the catalogue are executed, but for these", "[engine][archi
                                           "nemotron-3-super-120b-a12b",
                                           "nemotron-3-ultra-550b-a55b",
                                           "nemotron-nano-9b-v2",
-                                          "phi-2",
                                           "phi-3.5-moe",
-                                          "qwen3-next-80b-a3b",
-                                          "qwen3.5-0.8b",
-                                          "qwen3.5-122b-a10b",
-                                          "qwen3.5-27b",
-                                          "qwen3.5-2b",
-                                          "qwen3.5-35b-a3b",
-                                          "qwen3.5-397b-a17b",
-                                          "qwen3.5-4b",
-                                          "qwen3.5-9b",
-                                          "qwen3.8-27b"};
+                                          "qwen3-next-80b-a3b"};
   std::set<std::string> refused;
   int executed = 0;
   for (const auto& entry :
@@ -89,7 +56,7 @@ TEST_CASE("Models of the catalogue are executed, but for these", "[engine][archi
     CHECK(named);
   }
   CHECK(refused == expected);
-  CHECK(executed == 139);
+  CHECK(executed == 172);
 }
 
 }  // namespace rigcast::engine

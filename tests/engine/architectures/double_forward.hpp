@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/engine/architectures/double_recurrent.hpp"
+
 namespace rigcast::engine::fixtures {
 
 using Doubles = std::vector<double>;
@@ -29,6 +31,17 @@ struct Described {
   bool fused_qkv = false, fused_gate_up = false;
   bool gelu = false;
   bool clamped = false;  // SwiGLU of gpt-oss
+  bool means = false;    // norms subtract the mean; those of heads have weights for each
+  bool beside = false;   // FFN and attention read one norm
+  /// An FFN without a gate: what becomes of the up matrix's product.
+  std::function<double(double)> mlp{};
+  bool norms_values = false;
+  /// What layers have of their own; 0: as all.
+  std::function<int(int layer)> own_head_dim = [](int) { return 0; };
+  std::function<int(int layer)> own_kv_heads = [](int) { return 0; };
+  std::function<bool(int layer)> keys_are_values = [](int) { return false; };
+  std::function<int(int layer)> cache_of = [](int layer) { return layer; };
+  int input_width = 0;  // of what a token gives every layer beside the residual stream
   int experts = 0, experts_used = 0;
   bool renormalised = true;
   int dense_layers = 0;   // before those with experts
@@ -40,6 +53,11 @@ struct Described {
   // made of `rank` elements that all heads share; rank 0: not that.
   int rank = 0, plain = 0, value = 0;
   bool tied = false;
+  bool gated_attention = false;  // each head of queries is followed by its gate
+  enum { kNoMixer, kShortConvolution, kDeltaNet, kMamba } mixer = kNoMixer;
+  std::function<bool(int layer)> recurrent = [](int) { return false; };
+  MixerSizes mixer_sizes;
+  std::string final_norm = "output_norm";
 
   bool halves = true;  // element i turns with i + n / 2; else 2 i with 2 i + 1
   int turned = 32;
@@ -61,6 +79,7 @@ class DoubleModel {
   std::vector<Doubles> forward(const std::vector<std::int32_t>& tokens) {
     std::vector<Doubles> logits;
     cache_.assign(std::size_t(d_.layers), {});
+    states_.assign(std::size_t(d_.layers), {});
     for (std::size_t t = 0; t < tokens.size(); ++t) logits.push_back(token(int(t), tokens[t]));
     return logits;
   }
@@ -95,6 +114,28 @@ class DoubleModel {
   static Doubles times(const Doubles& m, const Doubles& x) {
     return times(m, x, 0, m.size() / x.size());
   }
+  int head_dim(int layer) const {
+    const int own = d_.own_head_dim(layer);
+    return own > 0 ? own : d_.head_dim;
+  }
+  int kv_heads(int layer) const {
+    const int own = d_.own_kv_heads(layer);
+    return own > 0 ? own : d_.kv_heads;
+  }
+  void mean_norm(double* x, std::size_t n, const double* weight) const {
+    double mean = 0, squares = 0;
+    for (std::size_t i = 0; i < n; ++i) mean += x[i] / double(n);
+    for (std::size_t i = 0; i < n; ++i) squares += (x[i] - mean) * (x[i] - mean);
+    const double deviation = std::sqrt(squares / double(n) + d_.eps);
+    for (std::size_t i = 0; i < n; ++i) x[i] = (x[i] - mean) / deviation * weight[i];
+  }
+  // The norm of this name, with its bias, if it has one.
+  Doubles named_norm(Doubles x, const std::string& name) const {
+    const Doubles& weight = get(name + ".weight");
+    if (!d_.means) return normed(std::move(x), weight);
+    mean_norm(x.data(), x.size(), weight.data());
+    return plus(std::move(x), name + ".bias", 0);
+  }
   void norm(double* x, std::size_t n, const Doubles& weight) const {
     double squares = 0;
     for (std::size_t i = 0; i < n; ++i) squares += x[i] * x[i];
@@ -109,37 +150,71 @@ class DoubleModel {
 
   // A query, key or value: its rows of its own matrix, or of the one of all three.
   Doubles projected(int layer, char which, const Doubles& x) const {
-    const std::size_t q = std::size_t(d_.heads * d_.head_dim),
-                      kv = std::size_t(d_.kv_heads * d_.head_dim);
+    const std::size_t dim = std::size_t(head_dim(layer));
+    const std::size_t q = std::size_t(d_.heads) * dim, kv = std::size_t(kv_heads(layer)) * dim;
     const std::size_t rows = which == 'q' ? q : kv;
+    const std::size_t first = which == 'q' ? 0 : which == 'k' ? q : q + kv;
+    const char matrix = which == 'v' && d_.keys_are_values(layer) ? 'k' : which;
     Doubles y;
     if (d_.fused_qkv)
-      y = times(get(at(layer, "attn_qkv.weight")), x,
-                which == 'q'   ? 0
-                : which == 'k' ? q
-                               : q + kv,
-                rows);
+      y = plus(times(get(at(layer, "attn_qkv.weight")), x, first, rows), at(layer, "attn_qkv.bias"),
+               first);
     else
-      y = times(get(at(layer, std::string("attn_") + which + ".weight")), x);
+      y = times(get(at(layer, std::string("attn_") + matrix + ".weight")), x);
+    if (which == 'q' && d_.gated_attention) y = half(y, false);
     if (const Doubles* bias = find(at(layer, std::string("attn_") + which + ".bias")))
       for (std::size_t i = 0; i < rows; ++i) y[i] += (*bias)[i];
+    if (which == 'v' && d_.norms_values)
+      for (std::size_t h = 0; h < rows; h += dim) norm(y.data() + h, dim, Doubles(dim, 1));
     return which == 'v' || d_.turns_before_norms ? y : head_normed(layer, which, std::move(y));
   }
 
   Doubles head_normed(int layer, char which, Doubles y) const {
     if (d_.head_norm == Described::kNoHeadNorm) return y;
+    const std::size_t dim = std::size_t(head_dim(layer));
     const Doubles& weight = get(at(layer, std::string("attn_") + which + "_norm.weight"));
     if (d_.head_norm == Described::kAllHeads) return normed(y, weight);
-    for (std::size_t h = 0; h < y.size(); h += std::size_t(d_.head_dim))
-      norm(y.data() + h, std::size_t(d_.head_dim), weight);
+    for (std::size_t h = 0; h < y.size(); h += dim)
+      d_.means ? mean_norm(y.data() + h, dim, weight.data() + h) : norm(y.data() + h, dim, weight);
     return y;
   }
 
+  // One of two halves of every head.
+  Doubles half(const Doubles& x, bool second) const {
+    const auto dim = std::size_t(d_.head_dim);
+    Doubles out;
+    for (std::size_t i = 0; i < x.size(); ++i)
+      if ((i / dim % 2 == 1) == second) out.push_back(x[i]);
+    return out;
+  }
+
+  Doubles mixed(int layer, const Doubles& x) {
+    const auto weight = [&](const char* name) -> const Doubles& { return get(at(layer, name)); };
+    DoubleState& state = states_[std::size_t(layer)];
+    if (d_.mixer == Described::kShortConvolution)
+      return times(weight("shortconv.out_proj.weight"),
+                   double_short_convolution(times(weight("shortconv.in_proj.weight"), x),
+                                            weight("shortconv.conv.weight"), state));
+    if (d_.mixer == Described::kMamba)
+      return times(
+          weight("ssm_out.weight"),
+          double_mamba(times(weight("ssm_in.weight"), x),
+                       {weight("ssm_conv1d.weight"), weight("ssm_conv1d.bias"), weight("ssm_a"),
+                        weight("ssm_dt.bias"), weight("ssm_d"), find(at(layer, "ssm_norm.weight"))},
+                       d_.mixer_sizes, d_.eps, state));
+    const DeltaInputs in = {
+        times(weight("attn_qkv.weight"), x), times(weight("attn_gate.weight"), x),
+        times(weight("ssm_alpha.weight"), x), times(weight("ssm_beta.weight"), x)};
+    const DeltaWeights w = {weight("ssm_conv1d.weight"), weight("ssm_a"), weight("ssm_dt.bias"),
+                            weight("ssm_norm.weight")};
+    return times(weight("ssm_out.weight"), double_delta_net(in, w, d_.mixer_sizes, d_.eps, state));
+  }
+
   void turn(int layer, int position, Doubles& heads) const {
-    turn_heads(layer, position, std::size_t(d_.head_dim), heads);
+    turn_heads(layer, position, std::size_t(head_dim(layer)), heads);
   }
   void turn_heads(int layer, int position, std::size_t width, Doubles& heads) const {
-    const int pairs = d_.turned / 2;
+    const int pairs = (d_.own_head_dim(layer) > 0 ? d_.own_head_dim(layer) : d_.turned) / 2;
     const double magnitude = d_.magnitude(layer);
     for (std::size_t h = 0; h < heads.size(); h += width)
       for (int i = 0; i < pairs; ++i) {
@@ -208,28 +283,33 @@ class DoubleModel {
 
   Doubles attention(int layer, int position, const Doubles& x) {
     if (d_.rank > 0) return latent_attention(layer, position, x);
-    Doubles q = projected(layer, 'q', x), k = projected(layer, 'k', x);
+    Doubles q = projected(layer, 'q', x);
     turn(layer, position, q);
-    turn(layer, position, k);
-    if (d_.turns_before_norms) {
-      q = head_normed(layer, 'q', std::move(q));
-      k = head_normed(layer, 'k', std::move(k));
-    }
+    if (d_.turns_before_norms) q = head_normed(layer, 'q', std::move(q));
     for (double& v : q) v *= d_.query_scale(position);
-    Kv& cache = cache_[std::size_t(layer)];
-    cache.keys.push_back(k);
-    cache.values.push_back(projected(layer, 'v', x));
+    Kv& cache = cache_[std::size_t(d_.cache_of(layer))];
+    if (d_.cache_of(layer) == layer) {
+      Doubles k = projected(layer, 'k', x);
+      turn(layer, position, k);
+      if (d_.turns_before_norms) k = head_normed(layer, 'k', std::move(k));
+      cache.keys.push_back(k);
+      cache.values.push_back(projected(layer, 'v', x));
+    }
     const int window = d_.window(layer);
     const int first = window > 0 ? std::max(0, position + 1 - window) : 0;
     Doubles out(q.size());
     for (int head = 0; head < d_.heads; ++head) attend(layer, head, first, q, cache, out);
+    if (d_.gated_attention) {
+      const Doubles gate = half(times(get(at(layer, "attn_q.weight")), x), true);
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] /= 1 + std::exp(-gate[i]);
+    }
     return plus(times(get(at(layer, "attn_output.weight")), out), at(layer, "attn_output.bias"), 0);
   }
 
   void attend(int layer, int head, int first, const Doubles& q, const Kv& cache,
               Doubles& out) const {
-    const std::size_t dim = std::size_t(d_.head_dim), own = std::size_t(head) * dim,
-                      kv = std::size_t(head / (d_.heads / d_.kv_heads)) * dim;
+    const std::size_t dim = std::size_t(head_dim(layer)), own = std::size_t(head) * dim,
+                      kv = std::size_t(head / (d_.heads / kv_heads(layer))) * dim;
     Doubles weights;
     for (std::size_t t = std::size_t(first); t < cache.keys.size(); ++t) {
       double score = 0;
@@ -270,6 +350,11 @@ class DoubleModel {
     const Doubles& down = get(at(layer, "ffn_down.weight"));
     const std::size_t inner = down.size() / x.size();
     const Doubles& up = get(at(layer, "ffn_up.weight"));
+    if (d_.mlp) {
+      Doubles y = plus(times(up, x), at(layer, "ffn_up.bias"), 0);
+      for (double& v : y) v = d_.mlp(v);
+      return plus(times(down, y), at(layer, "ffn_down.bias"), 0);
+    }
     if (d_.fused_gate_up)
       return gated(times(up, x, 0, inner), times(up, x, inner, inner), down, 0, x.size());
     return gated(times(get(at(layer, "ffn_gate.weight")), x), times(up, x), down, 0, x.size());
@@ -342,20 +427,48 @@ class DoubleModel {
     for (std::size_t i = 0; i < to.size(); ++i) to[i] += d_.residual_scale * branch[i];
   }
 
+  // What a token gives every layer: an embedding of its own, and a part made of the model's.
+  Doubles inputs_of(std::int32_t id, const Doubles& x) const {
+    const auto width = std::size_t(d_.input_width), all = width * std::size_t(d_.layers);
+    const Doubles& own = get("per_layer_token_embd.weight");
+    Doubles y = times(get("per_layer_model_proj.weight"), x);
+    for (double& v : y) v /= std::sqrt(double(d_.hidden));
+    for (std::size_t i = 0; i < all; i += width)
+      norm(y.data() + i, width, get("per_layer_proj_norm.weight"));
+    for (std::size_t i = 0; i < all; ++i)
+      y[i] = (y[i] + std::sqrt(double(width)) * own[std::size_t(id) * all + i]) / std::sqrt(2.0);
+    return y;
+  }
+
+  void add_input(int layer, const Doubles& inputs, Doubles& x) const {
+    Doubles y = times(get(at(layer, "inp_gate.weight")), x);
+    for (std::size_t i = 0; i < y.size(); ++i)
+      y[i] = activated(y[i]) * inputs[std::size_t(layer) * y.size() + i];
+    y = normed(times(get(at(layer, "proj.weight")), y), get(at(layer, "post_norm.weight")));
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] += y[i];
+  }
+
   Doubles token(int position, std::int32_t id) {
     const Doubles& embedding = get("token_embd.weight");
     const auto row = embedding.begin() + std::ptrdiff_t(id) * d_.hidden;
     Doubles x(row, row + d_.hidden);
     for (double& v : x) v *= d_.embedding_scale;
+    const Doubles inputs = d_.input_width > 0 ? inputs_of(id, x) : Doubles();
     for (int layer = 0; layer < d_.layers; ++layer) {
       const auto input = [&](const std::string& name) {
-        return d_.norms_input ? normed(x, get(at(layer, name + ".weight"))) : x;
+        return d_.norms_input ? named_norm(x, at(layer, name)) : x;
       };
-      add(layer, "post_attention_norm.weight", attention(layer, position, input("attn_norm")), x);
-      add(layer, "post_ffw_norm.weight", ffn(layer, input(d_.ffn_norm)), x);
+      const Doubles in = input("attn_norm");
+      add(layer, "post_attention_norm.weight",
+          d_.recurrent(layer) ? mixed(layer, in) : attention(layer, position, in), x);
+      add(layer, "post_ffw_norm.weight", ffn(layer, d_.beside ? in : input(d_.ffn_norm)), x);
+      if (d_.input_width > 0) add_input(layer, inputs, x);
+      if (const Doubles* scale = find(at(layer, "layer_output_scale.weight")))
+        for (double& v : x) v *= (*scale)[0];
     }
-    Doubles logits = times(get(d_.tied ? "token_embd.weight" : "output.weight"),
-                           normed(x, get("output_norm.weight")));
+    Doubles logits =
+        times(get(d_.tied ? "token_embd.weight" : "output.weight"), named_norm(x, d_.final_norm));
+    logits = plus(std::move(logits), "output.bias", 0);
     for (double& v : logits) v = capped(v / d_.logit_divisor, d_.logit_cap);
     return logits;
   }
@@ -363,6 +476,7 @@ class DoubleModel {
   Described d_;
   std::map<std::string, Doubles> tensors_;
   std::vector<Kv> cache_;
+  std::vector<DoubleState> states_;
 };
 
 }  // namespace rigcast::engine::fixtures

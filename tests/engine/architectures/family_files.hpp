@@ -12,6 +12,7 @@
 
 #include "core/model/tensor_table.hpp"
 #include "engine/gguf/header.hpp"
+#include "engine/model/file_tensors.hpp"
 #include "engine/synth/file_metadata.hpp"
 #include "engine/synth/synth.hpp"
 #include "tests/engine/random_values.hpp"
@@ -75,6 +76,8 @@ inline std::vector<FamilyFile> windowed_files() {
                                  {"gemma", family_traits("gemma")},
                                  {"gemma2", windowed("gemma2", 2)},
                                  {"gemma3", windowed("gemma3", 6)}};
+  out.push_back({"cohere2", windowed("cohere2", 4)});
+  out.back().traits.tied = true;
   // llama.cpp recognizes the model with windows by its 64 layers.
   out[4].traits.layers = 64;
   out[5].traits.tied = out[6].traits.tied = out[7].traits.tied = true;
@@ -108,6 +111,43 @@ inline FamilyFile gpt_oss_file() {
   return out;
 }
 
+/// Every third layer sees all tokens, with wider heads of which one keeps keys and values, whose
+/// pairs turn by factors; the scale of every layer is another.
+inline FamilyFile gemma4_file() {
+  FamilyFile out{"gemma4", family_traits("gemma4")};
+  out.traits.layers = 6;
+  out.traits.tied = out.traits.rope_freqs = true;
+  out.traits.window = 48;
+  out.traits.window_full_every = 3;
+  out.traits.full_head_dim = 64;
+  out.traits.full_kv_heads = 1;
+  out.traits.full_key_is_value = true;
+  out.vectors.emplace_back("rope_freqs.weight", ramp_factors(1, 0.25f, 32));
+  // Scores are not divided by anything: norms of queries keep them near 1.
+  for (int i = 0; i < 8; ++i) {
+    const std::string block = "blk." + std::to_string(i) + ".";
+    out.vectors.emplace_back(block + "layer_output_scale.weight",
+                             std::vector<float>{0.5f + 0.1f * float(i)});
+    const std::size_t width = i % 3 == 2 ? 64 : 32;
+    out.vectors.emplace_back(block + "attn_q_norm.weight",
+                             ramp_factors(0.1f, 0.1f / float(width), width));
+  }
+  return out;
+}
+
+/// The last five layers attend to the cache of the third and the second, by their windows, and
+/// tokens have an input of every layer.
+inline FamilyFile gemma4_small_file() {
+  FamilyFile out = gemma4_file();
+  out.name = "gemma4-small";
+  out.traits.layers = 8;
+  out.traits.full_key_is_value = false;
+  out.traits.full_kv_heads = 0;
+  out.traits.shared_kv_layers = 5;
+  out.traits.layer_embedding = 32;
+  return out;
+}
+
 /// Mixtures with a shared expert, or whose router is no plain softmax. Biases of the choice differ
 /// by as much as probabilities do.
 inline std::vector<FamilyFile> routed_files() {
@@ -127,7 +167,10 @@ inline std::vector<FamilyFile> routed_files() {
                         {"bailingmoe2", "bailingmoe2", 160, 1, 0, 0.05f},
                         {"dots1", "dots1", 320, 1, 0, 0.05f},
                         {"exaone-moe", "exaone-moe", 160, 1, 0, 0.05f},
-                        {"hy_v3", "hy_v3", 160, 1, 0, 0.05f}};
+                        {"hy_v3", "hy_v3", 160, 1, 0, 0.05f},
+                        {"qwen35moe", "qwen35moe", 160},
+                        {"lfm2moe", "lfm2moe", 0, 1, 0, 0.05f},
+                        {"granitehybrid-moe", "granitehybrid", 320}};
   std::vector<FamilyFile> out;
   for (const Case& c : cases) {
     FamilyFile f{c.name, family_traits(c.architecture)};
@@ -193,8 +236,9 @@ inline std::vector<FamilyFile> latent_files() {
 
 inline std::vector<FamilyFile> family_files() {
   std::vector<FamilyFile> out;
-  for (const char* plain : {"llama", "qwen2", "qwen3", "qwen2vl", "qwen3vl", "granite", "smollm3",
-                            "seed_oss", "ernie4_5", "glm4", "phi3"})
+  for (const char* plain :
+       {"llama", "qwen2", "qwen3", "qwen2vl", "qwen3vl", "granite", "smollm3", "seed_oss",
+        "ernie4_5", "glm4", "phi3", "phi2", "falcon", "apertus", "command-r"})
     out.push_back({plain, family_traits(plain)});
   for (const char* long_one : {"llama", "qwen3"})
     out.push_back({std::string(long_one) + "-yarn", family_traits(long_one), yarn_keys()});
@@ -223,6 +267,15 @@ inline std::vector<FamilyFile> family_files() {
     out.push_back({mixture, t});
   }
   out.push_back(gpt_oss_file());
+  out.push_back(gemma4_file());
+  out.push_back(gemma4_small_file());
+  // llama.cpp recognizes the model that norms heads by its 64 layers.
+  out.push_back({"command-r-norms", family_traits("command-r")});
+  out.back().traits.layers = 64;
+  out.back().traits.qk_norm = true;
+  for (FamilyFile& f : out) f.traits.tied = f.traits.tied || f.traits.architecture == "command-r";
+  for (const char* recurrent : {"qwen35", "lfm2", "granitehybrid"})
+    out.push_back({recurrent, family_traits(recurrent)});
   for (FamilyFile& f : windowed_files()) out.push_back(std::move(f));
   for (FamilyFile& f : routed_files()) out.push_back(std::move(f));
   for (FamilyFile& f : latent_files()) out.push_back(std::move(f));
@@ -255,8 +308,9 @@ inline std::string bytes_of(const FamilyFile& f) {
   const ModelSpec spec = spec_of(f);
   const auto mix = QuantMix::from_name(f.mix);
   RIGCAST_ASSERT(mix.ok());
-  auto table = make_tensor_table(spec, *mix);
-  RIGCAST_ASSERT(table.ok());
+  const auto own = make_tensor_table(spec, *mix);
+  RIGCAST_ASSERT(own.ok());
+  std::optional<TensorTable> table = file_tensors(spec, *own);
   for (Tensor& t : table->tensors)
     if (f.expert_format && is_expert(t.role)) {
       t.format = *f.expert_format;

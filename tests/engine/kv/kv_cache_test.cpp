@@ -82,3 +82,37 @@ TEST_CASE("A cache of some layers takes memory for those alone", "[engine][kv]")
   none.reserve(100);
   CHECK(none.bytes() == 0);
 }
+
+TEST_CASE("Layers with a window keep the rows of their last blocks", "[engine][kv]") {
+  ModelSpec spec = spec_of_layers(4);
+  spec.window = SlidingWindow{.tokens = 20, .full_every = 2};
+  for (const int piece : {1, 3}) {
+    KvCache rings(spec, {}, 16, all_layers(spec), make_large_pages, piece, 3), all(spec, {}, 16);
+    fill(rings, spec);
+    fill(all, spec);
+    // 70 tokens: five blocks, of which a ring has the last three.
+    std::vector<cpu::KvRun> own, expected;
+    for (int layer = 0; layer < 4; ++layer) {
+      const TokenCount first = spec.sees_all_tokens(layer) ? 0 : 32;
+      for (int head = 0; head < spec.kv_heads; ++head) {
+        rings.runs(layer, head, first, kTokens, own);
+        all.runs(layer, head, first, kTokens, expected);
+        REQUIRE(own.size() == expected.size());
+        const auto row = std::size_t(spec.head_dim) * 2;
+        for (std::size_t i = 0; i < own.size(); ++i) {
+          const std::size_t bytes = std::size_t(own[i].tokens) * row;
+          CHECK(std::equal(own[i].k, own[i].k + bytes, expected[i].k));
+          CHECK(std::equal(own[i].v, own[i].v + bytes, expected[i].v));
+        }
+      }
+      CHECK(rings.overwrites(layer, 31, kTokens) == (first > 0));
+      CHECK_FALSE(rings.overwrites(layer, 32, kTokens));
+    }
+    const auto in_pieces = [&](int blocks) { return (blocks + piece - 1) / piece * piece; };
+    CHECK(rings.bytes() == (2 * in_pieces(5) + 2 * in_pieces(3)) * rings.layer_bytes());
+    rings.truncate(17);
+    CHECK(rings.bytes() == 4 * in_pieces(2) * rings.layer_bytes());
+    rings.truncate(0);
+    CHECK(rings.bytes() == 0);
+  }
+}

@@ -67,6 +67,36 @@ TEST_CASE("Latent attention is not executed on a GPU") {
   CHECK(says(refusal(t), "with latent attention is not executed on a GPU"));
 }
 
+TEST_CASE("Traits that CPUs alone compute are refused by name on a GPU") {
+  const auto refused = [](const char* architecture, const auto& change) {
+    TinyTraits t;
+    t.architecture = architecture;
+    change(t);
+    return refusal(t);
+  };
+  const auto nothing = [](TinyTraits&) {};
+  for (const char* architecture : {"command-r", "cohere2", "falcon"})
+    CHECK(says(refused(architecture, nothing), "with norms that subtract a mean is not executed"));
+  CHECK(says(refused("apertus", nothing), "with an FFN without a gate is not executed"));
+  CHECK(says(refused("gemma4", nothing), "with values that are shared or normed is not executed"));
+  CHECK(says(refused("gemma4", [](TinyTraits& t) { t.layer_embedding = 32; }), "on a GPU"));
+  TinyModel biased = make_tiny_model({.layers = 1});
+  biased.model.head_bias.assign(500, 0.5f);
+  const auto error = check_shapes_on_gpu(biased.model);
+  REQUIRE(error);
+  CHECK(says(error->message, "with a bias of logits is not executed on a GPU"));
+}
+
+TEST_CASE("Recurrent layers are refused on a GPU, with the layer") {
+  TinyTraits t;
+  t.layers = 4;
+  t.architecture = "qwen35";
+  CHECK(says(refusal(t), "layer 0, is not executed on a GPU: no layer is recurrent there"));
+  CHECK(says(refusal(t), "--device cpu"));
+  t.architecture = "lfm2";
+  CHECK(says(refusal(t), "layer 0, is not executed on a GPU: no layer is recurrent there"));
+}
+
 TEST_CASE("Heads that a GPU does not compute are refused with their width") {
   TinyTraits t;
   t.layers = 1;

@@ -71,13 +71,50 @@ TEST_CASE("A cache in VRAM has whole blocks and one list of them", "[memory]") {
   CHECK(gpu(plan_of(s, 33)).staging == 0_B);
 }
 
-TEST_CASE("All layers keep all tokens, whatever their windows", "[memory]") {
+TEST_CASE("Layers with a window keep its tokens and a batch's, in a list of their own",
+          "[memory]") {
   ModelSpec m = llama_3_8b();
   m.window = SlidingWindow{.tokens = 256, .full_every = 2};
   Scenario s = own(m);
-  s.workload.prompt_tokens = 1024;
+  s.workload.prompt_tokens = 2048;
   s.workload.output_tokens = 1;
-  CHECK(gpu(plan_of(s, 33)).kv.value == 8 * 32 * kLayerBlock + kList);
+  REQUIRE(s.settings.ubatch == 512);
+  // 255 tokens and 512 occupy seven blocks of 128 at most, and one more is in the ring.
+  CHECK(gpu(plan_of(s, 33)).kv.value == (16 * 16 + 16 * 7) * kLayerBlock + 2 * kList);
+  s.workload.prompt_tokens = 512;
+  CHECK(gpu(plan_of(s, 33)).kv.value == 4 * 32 * kLayerBlock + 2 * kList);
+}
+
+TEST_CASE("Windows bound caches in RAM unless prompts copy them to the GPU", "[memory]") {
+  ModelSpec m = llama_3_8b();
+  m.window = SlidingWindow{.tokens = 256, .full_every = 2};
+  Scenario s = own(m);
+  s.workload.prompt_tokens = 2048;
+  s.workload.output_tokens = 1;
+  constexpr double kAll = 16 * kLayerBlock, kRing = 7 * kLayerBlock;
+  Scenario in_ram = s;
+  in_ram.kv.policy = KvPolicy::kRam;
+  CHECK(host(plan_of(in_ram, 33)).kv.value == 16 * (kAll + kRing));
+  // Layers on the host are computed by the GPU in prompts.
+  REQUIRE(place(s, 10).offloadable(0));
+  CHECK(host(plan_of(s, 10)).kv.value == 22 * kAll);
+  CHECK(gpu(plan_of(s, 10)).kv.value == 5 * (kAll + kRing) + 2 * kList);
+  // What the host decodes has been prefilled by the GPU.
+  Scenario decodes = s;
+  decodes.placement.decode_device = DecodeDevice::kCpu;
+  CHECK(host(plan_of(decodes, 33)).kv.value == 32 * kAll);
+  s.rig.gpus.clear();
+  s.rig.links.clear();
+  CHECK(host(plan_of(s, 0)).kv.value == 16 * (kAll + kRing));
+}
+
+TEST_CASE("Where older blocks leave the GPU, layers keep all tokens whatever their windows",
+          "[memory]") {
+  const Scenario all = with_policy(KvPolicy::kStream);
+  Scenario windowed = all;
+  windowed.model.window = SlidingWindow{.tokens = 256, .full_every = 2};
+  CHECK(gpu(plan_of(windowed, 33)).kv == gpu(plan_of(all, 33)).kv);
+  CHECK(host(plan_of(windowed, 33)).kv == host(plan_of(all, 33)).kv);
 }
 
 TEST_CASE(

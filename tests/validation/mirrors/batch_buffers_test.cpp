@@ -65,7 +65,8 @@ double engine_bytes(const engine::Model& model, int ubatch, int routed, int spli
 // With one part for the host's blocks.
 int splits_of(const Scenario& s) {
   const int units = s.rig.gpus.front().units.value_or(0);
-  return 1 + engine::cuda::most_attention_splits(s.model.kv_heads, units, true);
+  return 1 +
+         engine::cuda::most_attention_splits(s.model.kv_heads, int(s.model.head_dim), units, true);
 }
 
 const ModelSpec kModels[] = {four_layers_of(llama_3_8b()), four_layers_of(llama_3_2_3b()),

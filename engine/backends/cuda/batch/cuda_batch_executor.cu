@@ -237,7 +237,8 @@ void CudaBatchExecutor::queue_one(const SequenceStep& sequence, bool choose) {
   token_inputs_.place_token(sequence.tokens.front());
   const int splits =
       attention_splits(int(padded_context(sequence.cached + 1)), state_->spec().kv_heads,
-                       state_->device.multiprocessors, state_->kv.cache().holds_fp16());
+                       int(state_->spec().head_dim), state_->device.multiprocessors,
+                       state_->kv.cache().holds_fp16());
   if (recorder_)
     queue_traced(sequence.cached,
                  [&](StageListener* stages) { queue_token(*state_, splits, mode, stages); });

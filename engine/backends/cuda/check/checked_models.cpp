@@ -4,11 +4,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "core/model/quant_mix.hpp"
 #include "engine/architectures/architecture.hpp"
+#include "engine/model/recurrent_mixers.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -96,6 +100,16 @@ ModelSpec tiny_like(const ModelSpec& of) {
     m.mla->kv_lora_rank = m.mla->qk_nope_dim = m.mla->v_dim = kRow;
     m.head_dim = kRow + m.mla->qk_rope_dim;
     m.kv_heads = m.heads;
+  }
+  // Layers before them keep a cache of each kind.
+  if (m.shared_kv_layers > 0) m.shared_kv_layers = m.layers - (m.window ? m.window->full_every : 1);
+  if (const auto widths = of.recurrent ? mixer_widths(of) : std::nullopt) {
+    RecurrentLayers own = recurrent_layers(m, *widths);
+    own.full_attention_every = of.recurrent->full_attention_every;
+    own.parallel = of.recurrent->parallel;
+    std::ranges::copy_if(of.recurrent->attention_layers, std::back_inserter(own.attention_layers),
+                         [&](int layer) { return layer < m.layers; });
+    m.recurrent = std::move(own);
   }
   if (!m.moe) return m;
   m.moe->experts = m.moe->experts_used = 4;  // all are used, as above

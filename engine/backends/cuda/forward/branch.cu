@@ -4,11 +4,14 @@
 
 namespace rigcast::engine::cuda {
 
-void Branch::finish(int tokens) const {
-  if (adds_) return;
+BranchSum Branch::rest() const {
+  if (adds_) return {};
   const Norm norm{post_norm_, f_.hyper().norm_eps};
-  add_branch(f_.stream, {tokens, f_.hidden()},
-             {hidden_, f_.buffers.vectors.normed, norm, f_.hyper().residual_scale});
+  return {hidden_, f_.buffers.vectors.normed, norm, f_.hyper().residual_scale};
+}
+
+void Branch::finish(int tokens) const {
+  if (!adds_) add_branch(f_.stream, {tokens, f_.hidden()}, rest());
 }
 
 }  // namespace rigcast::engine::cuda

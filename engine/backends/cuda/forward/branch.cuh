@@ -2,6 +2,7 @@
 // Where a layer's attention and FFN put what they add to the hidden state.
 
 #include "engine/backends/cuda/forward/forward_context.cuh"
+#include "engine/kernels/cuda/activations/quantize_activations.cuh"
 
 namespace rigcast::engine::cuda {
 
@@ -23,6 +24,8 @@ class Branch {
   /// What a row's product is added to; nullptr: nothing.
   const float* added_to() const { return adds_ ? hidden_ : nullptr; }
 
+  /// What is left to add to the hidden state; without a branch: nothing.
+  BranchSum rest() const;
   /// Queues what is left to do for `tokens` rows.
   void finish(int tokens) const;
 

@@ -1,5 +1,8 @@
 #include "engine/backends/cuda/forward/decode.cuh"
 
+#include <utility>
+
+#include "core/base/error.hpp"
 #include "engine/backends/cuda/forward/branch.cuh"
 #include "engine/kernels/cuda/activations/elementwise.cuh"
 #include "engine/kernels/cuda/activations/quantize_activations.cuh"
@@ -25,17 +28,33 @@ bool any_needs_floats(const Matrices&... matrices) {
   return (needs_floats(matrices) || ...);
 }
 
+// A branch that the next kernel adds to the hidden state, before it norms that: one kernel less
+// than a sum of its own.
+class PendingSum {
+ public:
+  void put(const Branch& branch) { sum_ = branch.rest(); }
+  BranchSum take() { return std::exchange(sum_, {}); }
+  // For all that reads the hidden state otherwise.
+  void add(const ForwardContext& f) {
+    if (const BranchSum sum = take(); sum.branch) add_branch(f.stream, {1, f.hidden()}, sum);
+  }
+
+ private:
+  BranchSum sum_;
+};
+
 // The norm of a row's hidden state, as F32 if `floats`, and quantized in any case. Without a
 // weight: the hidden state as it is.
-Inputs norm(const ForwardContext& f, const float* weight, bool floats, int row = 0) {
+Inputs norm(const ForwardContext& f, const float* weight, bool floats, PendingSum& pending,
+            int row = 0) {
   const ActivationBuffers& v = f.buffers.vectors;
   const Tokens tokens{f.hidden_row(row), f.hidden()};
   if (!weight) {
-    quantize_tokens(tokens, v.quantized, f.stream, Start::kEarly);
+    quantize_tokens(tokens, v.quantized, f.stream, Start::kEarly, pending.take());
     return {v.quantized, tokens.x};
   }
   norm_and_quantize(tokens, {weight, f.hyper().norm_eps}, v.quantized, floats ? v.normed : nullptr,
-                    f.stream, Start::kEarly);
+                    f.stream, Start::kEarly, pending.take());
   return {v.quantized, v.normed};
 }
 
@@ -102,33 +121,33 @@ void attend(const ForwardContext& f, KvState& kv, HostOffload* host, int layer, 
 }
 
 // vectors.projected = [q | k | v] of the normed hidden state
-void project_qkv(const ForwardContext& f, const DeviceLayer& w) {
+void project_qkv(const ForwardContext& f, const DeviceLayer& w, PendingSum& pending) {
   const int q = q_width(w.attention), kv = kv_width(w.attention);
   float* const projected = f.buffers.vectors.projected;
-  const Inputs x = norm(f, w.attention_norm, any_needs_floats(w.q, w.k, w.v));
+  const Inputs x = norm(f, w.attention_norm, any_needs_floats(w.q, w.k, w.v), pending);
   const MatvecJob projections[] = {
       {w.q, projected}, {w.k, projected + q}, {w.v, projected + q + kv}};
   matvec(projections, x, f.stream, Start::kEarly);
 }
 
 // hidden += output matrix times token.attn_out + bias
-void add_attention_output(const ForwardContext& f, const DeviceLayer& w) {
+void add_attention_output(const ForwardContext& f, const DeviceLayer& w, PendingSum& pending) {
   const DecodeBuffers& token = f.buffers.token;
   const Branch branch(f, w.attention_post_norm);
   const MatvecJob output{w.output, branch.to(), w.output_bias, branch.added_to()};
   matvec({&output, 1}, {token.attn_out_quantized, token.attn_out}, f.stream, Start::kEarly);
-  branch.finish(1);
+  pending.put(branch);
 }
 
-void ffn(const ForwardContext& f, const DeviceLayer& w) {
+void ffn(const ForwardContext& f, const DeviceLayer& w, PendingSum& pending) {
   const DecodeBuffers& token = f.buffers.token;
-  const Inputs x = norm(f, w.ffn_norm, any_needs_floats(w.gate, w.up));
+  const Inputs x = norm(f, w.ffn_norm, any_needs_floats(w.gate, w.up), pending);
   gate_up(w.gate, w.up, x, ffn_hidden_form(token, w.down), f.stream, Start::kEarly,
           w.gate_function);
   const Branch branch(f, w.ffn_post_norm);
   const MatvecJob down{w.down, branch.to(), nullptr, branch.added_to()};
   matvec({&down, 1}, {token.ffn_hidden_quantized, token.ffn_hidden}, f.stream, Start::kEarly);
-  branch.finish(1);
+  pending.put(branch);
 }
 
 void choose_experts(const ForwardContext& f, const DeviceLayer& w, const float* x) {
@@ -138,14 +157,30 @@ void choose_experts(const ForwardContext& f, const DeviceLayer& w, const float* 
   route(router, x, token.chosen, f.stream, Start::kEarly);
 }
 
-void run_experts_on_host(const ForwardContext& f, HostOffload& host, const DeviceLayer& w) {
+void run_experts_on_host(const ForwardContext& f, HostOffload& host, const DeviceLayer& w,
+                         PendingSum& pending) {
   const ChosenExperts& chosen = f.buffers.token.chosen;
-  const float* const x = norm(f, w.ffn_norm, true).floats;
+  const float* const x = norm(f, w.ffn_norm, true, pending).floats;
   choose_experts(f, w, x);
   host.send({{x, f.hidden()}, {chosen.weights, chosen.used}, {chosen.ids, chosen.used}});
   const Branch branch(f, w.ffn_post_norm);
   host.receive({{branch.to(), f.hidden(), branch.adds()}});
-  branch.finish(1);
+  pending.put(branch);
+}
+
+// Adds the experts' output of a row's hidden state.
+void experts(const ForwardContext& f, const DeviceLayer& w, int row, PendingSum& pending) {
+  const DecodeBuffers& token = f.buffers.token;
+  const Inputs x = norm(f, w.ffn_norm, true, pending, row);
+  choose_experts(f, w, x.floats);
+  experts_gate_up(biased(w.expert_gate, w.expert_gate_bias), biased(w.expert_up, w.expert_up_bias),
+                  token.chosen, x, ffn_hidden_form(token, w.expert_down.first), f.stream,
+                  Start::kEarly, w.gate_function);
+  const Branch branch(f, w.ffn_post_norm, row);
+  experts_down(biased(w.expert_down, w.expert_down_bias), token.chosen,
+               {token.ffn_hidden_quantized, token.ffn_hidden}, {branch.added_to(), branch.to()},
+               f.stream, Start::kEarly);
+  pending.put(branch);
 }
 
 // Runs consecutive host layers from `first` on; returns the first layer behind them.
@@ -157,21 +192,26 @@ int run_layers_on_host(const ForwardContext& f, HostOffload& host, int first) {
 }
 
 // Queues the layer's operations, on the GPU or on the host, as placed.
-void queue_layer(State& s, int layer, int splits, StageListener* stages) {
+void queue_layer(State& s, int layer, int splits, PendingSum& pending, StageListener* stages) {
   const ForwardContext f = s.forward();
   const DeviceLayer& w = f.layer(layer);
   for (const FusedBlock block : w.blocks) {
     if (stages) stages->begin(activity_of(block), layer);
     switch (block) {
+      case FusedBlock::kLayerInput: break;  // refused
       case FusedBlock::kAttention:
-        project_qkv(f, w);
+        project_qkv(f, w, pending);
         attend(f, s.kv, s.host.get(), layer, splits);
-        add_attention_output(f, w);
+        add_attention_output(f, w, pending);
         break;
-      case FusedBlock::kFfn: ffn(f, w); break;
+      case FusedBlock::kFfn: ffn(f, w, pending); break;
       case FusedBlock::kExperts:
-        s.on_host().experts(layer) ? run_experts_on_host(f, *s.host, w) : queue_experts(f, w, 0);
+        s.on_host().experts(layer) ? run_experts_on_host(f, *s.host, w, pending)
+                                   : experts(f, w, 0, pending);
         break;
+      case FusedBlock::kDeltaNet:
+      case FusedBlock::kMamba:
+      case FusedBlock::kShortConvolution: RIGCAST_ASSERT(!"a layer that a GPU computes");
     }
   }
 }
@@ -189,26 +229,27 @@ void choose(const ForwardContext& f, SamplingMode choice) {
 }  // namespace
 
 void queue_experts(const ForwardContext& f, const DeviceLayer& w, int row) {
-  const DecodeBuffers& token = f.buffers.token;
-  const Inputs x = norm(f, w.ffn_norm, true, row);
-  choose_experts(f, w, x.floats);
-  experts_gate_up(biased(w.expert_gate, w.expert_gate_bias), biased(w.expert_up, w.expert_up_bias),
-                  token.chosen, x, ffn_hidden_form(token, w.expert_down.first), f.stream,
-                  Start::kEarly, w.gate_function);
-  const Branch branch(f, w.ffn_post_norm, row);
-  experts_down(biased(w.expert_down, w.expert_down_bias), token.chosen,
-               {token.ffn_hidden_quantized, token.ffn_hidden}, {branch.added_to(), branch.to()},
-               f.stream, Start::kEarly);
-  branch.finish(1);
+  PendingSum pending;
+  experts(f, w, row, pending);
+  pending.add(f);
 }
 
-void queue_head(const ForwardContext& f, int row) {
+namespace {
+
+void head(const ForwardContext& f, int row, PendingSum& pending) {
   const DeviceMatrix& w = f.model.gpu.head;
-  const Inputs x = norm(f, f.model.gpu.final_norm, needs_floats(w), row);
+  const Inputs x = norm(f, f.model.gpu.final_norm, needs_floats(w), pending, row);
   float* const logits = f.buffers.token.logits;
-  const MatvecJob head{w, logits};
-  matvec({&head, 1}, x, f.stream, Start::kEarly);
+  const MatvecJob product{w, logits};
+  matvec({&product, 1}, x, f.stream, Start::kEarly);
   bound_logits(f.stream, logits, f.spec().vocabulary, logit_range(f));
+}
+
+}  // namespace
+
+void queue_head(const ForwardContext& f, int row) {
+  PendingSum none;
+  head(f, row, none);
 }
 
 void queue_token(State& s, int splits, SamplingMode choice, StageListener* stages) {
@@ -218,6 +259,7 @@ void queue_token(State& s, int splits, SamplingMode choice, StageListener* stage
   const auto begin = [&](ActivityKind kind, int layer) {
     if (stages) stages->begin(kind, layer);
   };
+  PendingSum pending;
   begin(ActivityKind::kEmbedding, -1);
   s.kv.begin_token(stages);
   if (streamed) streamed->queue_begin();
@@ -226,6 +268,7 @@ void queue_token(State& s, int splits, SamplingMode choice, StageListener* stage
   for (int layer = 0; layer < f.spec().layers;) {
     if (on_host.layer(layer)) {
       begin(ActivityKind::kHandoff, layer);
+      pending.add(f);
       layer = run_layers_on_host(f, *s.host, layer);
       continue;
     }
@@ -233,14 +276,15 @@ void queue_token(State& s, int splits, SamplingMode choice, StageListener* stage
       begin(ActivityKind::kFetchWeights, layer);
       streamed->acquire(layer);
     }
-    queue_layer(s, layer++, splits, stages);
+    queue_layer(s, layer++, splits, pending, stages);
   }
   if (on_host.head()) {
     begin(ActivityKind::kHandoff, -1);
+    pending.add(f);
     s.host->send_last({{f.hidden_row(0), f.hidden()}});
   } else {
     begin(ActivityKind::kHead, -1);
-    queue_head(f, 0);
+    head(f, 0, pending);
     begin(ActivityKind::kSample, -1);
     choose(f, choice);
   }

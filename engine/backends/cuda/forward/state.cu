@@ -30,6 +30,8 @@ std::unique_ptr<HostOffload> make_host_offload(const PlacedModel& model, const S
   cpu.kv_memory = cache_memory(model.host, o);
   cpu.ram = o.ram;
   cpu.stop = o.stop;
+  // Caches that are staged on the GPU are copied as a whole.
+  if (model.host.offloadable_layers().empty()) cpu.window_blocks = o.cache.window_blocks;
   auto host = std::make_unique<HostOffload>(stream, model.model, model.host, cpu, o.before_host_op);
   if (model.host.decodes())
     host->kv_mirror.emplace(stream, cache, host->side.layers().cache(),
@@ -44,7 +46,8 @@ std::vector<int> layers_cached_on_gpu(const PlacedModel& model) {
 // The largest number of attention splits: those of the longest context, and one for the host's
 // part.
 int most_splits(const ModelSpec& spec, const DeviceContext& device, const DeviceCache& cache) {
-  return 1 + most_attention_splits(spec.kv_heads, device.multiprocessors, cache.holds_fp16());
+  return 1 + most_attention_splits(spec.kv_heads, int(spec.head_dim), device.multiprocessors,
+                                   cache.holds_fp16());
 }
 
 void allocate_batch_memory(State& s, PrefillOffloadPolicy by) {

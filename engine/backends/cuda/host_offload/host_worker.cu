@@ -282,7 +282,7 @@ Seconds HostWorker::time_layer(int layer, TokenCount tokens, bool experts_alone)
 void HostWorker::fill(TokenCount cached, TokenCount tokens) {
   team_.run([&](Worker& worker) {
     worker.parallel_for(tokens, 16, [&](std::int64_t begin, std::int64_t end) {
-      layers_.attention().fill(cached + begin, cached + end);
+      layers_.attention().fill(cached + begin, cached + end, cached + tokens);
     });
   });
 }

@@ -34,14 +34,21 @@ DeviceCache::DeviceCache(Vram& vram, const Stream& stream, const ModelSpec& spec
       stream_(stream),
       shape_(shape),
       view_(layout(spec, shape.types, shape.block_tokens)),
-      layers_(int(layers.size())),
       place_of_(std::size_t(spec.layers), -1),
-      block_bytes_(layers.size() * std::size_t(view_.layer_bytes())),
-      list_(vram.allocate((shape.eviction ? std::max<std::size_t>(1, layers.size()) : 1) *
-                              kMaxKvBlocks * sizeof(std::byte*),
-                          "KV cache")) {
+      is_ring_(std::size_t(spec.layers)) {
+  RIGCAST_ASSERT(!shape.eviction || shape.window_blocks == 0);
+  for (const int layer : layers) {
+    const bool is_ring = shape.window_blocks > 0 && !spec.sees_all_tokens(layer);
+    is_ring_[std::size_t(layer)] = is_ring;
+    place_of_[std::size_t(layer)] = is_ring ? ring_layers_++ : layers_++;
+  }
+  block_bytes_ = std::size_t(layers_) * std::size_t(view_.layer_bytes());
+  ring_block_bytes_ = std::size_t(ring_layers_) * std::size_t(view_.layer_bytes());
+  const std::size_t lists = shape.eviction            ? std::max<std::size_t>(1, layers.size())
+                            : shape.window_blocks > 0 ? 2
+                                                      : 1;
+  list_ = vram.allocate(lists * kMaxKvBlocks * sizeof(std::byte*), "KV cache");
   view_.blocks = list_.as<std::byte*>();
-  for (std::size_t i = 0; i < layers.size(); ++i) place_of_[std::size_t(layers[i])] = int(i);
   if (shape.eviction && layers_ > 0)
     cold_ = std::make_unique<ColdBlocks>(vram, spec, view_, shape.cold_types, layers,
                                          shape.cold_memory);
@@ -50,12 +57,14 @@ DeviceCache::DeviceCache(Vram& vram, const Stream& stream, const ModelSpec& spec
 Cache DeviceCache::view(int layer_of_model) const {
   Cache c = view_;
   if (cold_) c.blocks += layer(layer_of_model) * std::ptrdiff_t(kMaxKvBlocks);
+  if (is_ring_[std::size_t(layer_of_model)]) c.blocks += std::ptrdiff_t(kMaxKvBlocks);
   return c;
 }
 
 void DeviceCache::reserve(TokenCount tokens, TokenCount cached) {
   const TokenCount wanted = blocks_for(tokens), have = TokenCount(blocks_.size());
-  if (block_bytes_ == 0 || (wanted <= have && !(cold_ && cold_->needs_room()))) return;
+  if (block_bytes_ + ring_block_bytes_ == 0 || (wanted <= have && !(cold_ && cold_->needs_room())))
+    return;
   if (wanted > TokenCount(kMaxKvBlocks))
     throw MachineError("the context is longer than the cache can list");
   if (cold_) {
@@ -65,8 +74,10 @@ void DeviceCache::reserve(TokenCount tokens, TokenCount cached) {
     move_out(blocks_to_evict(wanted, cold_->count(), *hot_blocks_, cached, view_.block_tokens),
              cached);
   }
-  allocate_blocks(wanted - TokenCount(blocks_.size()), cached);
-  while (TokenCount(blocks_.size()) < wanted) blocks_.push_back(pop_free_block());
+  allocate_rings(std::min(wanted, shape_.window_blocks));
+  if (block_bytes_ > 0) allocate_blocks(wanted - TokenCount(blocks_.size()), cached);
+  while (TokenCount(blocks_.size()) < wanted)
+    blocks_.push_back(block_bytes_ > 0 ? pop_free_block() : nullptr);
   if (cold_) make_room(cached);
   send_lists();
 }
@@ -106,7 +117,7 @@ void DeviceCache::allocate_blocks(TokenCount count, TokenCount cached) {
     // Blocks that may be evicted are allocated one by one, so that each can release its memory.
     const std::size_t more = cold_ ? 1 : std::size_t(count) - free_.size();
     try {
-      pieces_.push_back(vram_.allocate(more * block_bytes_, "KV cache"));
+      pieces_.push_back(allocate(more * block_bytes_));
     } catch (const ShortOfMemory&) {
       if (!cold_) throw;
       move_out(cold_->moving() + 1, cached);
@@ -116,12 +127,24 @@ void DeviceCache::allocate_blocks(TokenCount count, TokenCount cached) {
     }
     for (std::size_t i = 0; i < more; ++i)
       free_.push_back(pieces_.back().as<std::byte>() + i * block_bytes_);
-    // Rows are read in units of 16 bytes, also beyond the last row. Those bytes are not used, but
-    // must be initialized.
-    if (!holds_fp16())
-      RIGCAST_CUDA_CALL(
-          cudaMemsetAsync(pieces_.back().as(), 0, more * block_bytes_, stream_.get()));
   }
+}
+
+// Rows are read in units of 16 bytes, also beyond the last row. Those bytes are not used, but must
+// be initialized.
+VramPiece DeviceCache::allocate(std::size_t bytes) {
+  VramPiece piece = vram_.allocate(bytes, "KV cache");
+  if (!holds_fp16()) RIGCAST_CUDA_CALL(cudaMemsetAsync(piece.as(), 0, bytes, stream_.get()));
+  return piece;
+}
+
+void DeviceCache::allocate_rings(TokenCount blocks) {
+  const TokenCount more = blocks - TokenCount(ring_blocks_.size());
+  if (ring_block_bytes_ == 0 || more <= 0) return;
+  ring_pieces_.push_back(allocate(std::size_t(more) * ring_block_bytes_));
+  for (TokenCount i = 0; i < more; ++i)
+    ring_blocks_.push_back(ring_pieces_.back().as<std::byte>() +
+                           std::size_t(i) * ring_block_bytes_);
 }
 
 // Makes room for the ring of cold blocks: free blocks release their memory for it, and others are
@@ -175,7 +198,8 @@ void DeviceCache::truncate(TokenCount tokens) {
 }
 
 void DeviceCache::list_blocks(std::vector<std::byte*> blocks) {
-  RIGCAST_ASSERT(!cold_ && pieces_.empty() && blocks.size() <= kMaxKvBlocks);
+  RIGCAST_ASSERT(!cold_ && shape_.window_blocks == 0 && pieces_.empty() &&
+                 blocks.size() <= kMaxKvBlocks);
   if (blocks == blocks_) return;
   blocks_ = std::move(blocks);
   send_lists();
@@ -184,7 +208,10 @@ void DeviceCache::list_blocks(std::vector<std::byte*> blocks) {
 void DeviceCache::send_lists() {
   std::swap(sent_, previously_sent_);
   sent_.arrived.wait();
-  sent_.lists.assign(std::size_t(cold_ ? layers_ : 1), blocks_);
+  sent_.lists.assign(std::size_t(cold_ ? layers_ : ring_layers_ > 0 ? 2 : 1), blocks_);
+  if (ring_layers_ > 0)
+    for (std::size_t b = 0; b < blocks_.size(); ++b)
+      sent_.lists[1][b] = ring_blocks_[b % std::size_t(shape_.window_blocks)];
   if (cold_) ++generation_;
   for (int layer = 0; layer < int(sent_.lists.size()); ++layer) {
     std::vector<std::byte*>& blocks = sent_.lists[std::size_t(layer)];

@@ -24,6 +24,8 @@ struct CacheShape {
   // Types of cold blocks; they may differ from the GPU's only if these are FP16.
   KvTypes cold_types{};
   Allocator cold_memory{};  // pinned host memory for cold blocks
+  /// Blocks that layers with a window keep (window_ring.hpp); 0: all. Not with eviction.
+  TokenCount window_blocks = 0;
 };
 
 class DeviceCache {
@@ -56,13 +58,15 @@ class DeviceCache {
   const Cache& block_layout() const { return view_; }
   /// The view of a model's layer for kernels; its addresses are constant while the cache lives.
   Cache view(int layer_of_model) const;
-  /// The index of a model's layer among those that the cache keeps; -1: it keeps none.
+  /// The index of a model's layer among those whose blocks it shares; -1: the cache has none of it.
   int layer(int of_model) const { return place_of_[std::size_t(of_model)]; }
   /// The GPU address of a model's layer in a block that is on the GPU; constant while the cache
   /// lives.
   std::byte* block(int of_model, TokenCount index) const {
     return blocks_[std::size_t(index)] + layer(of_model) * view_.layer_bytes();
   }
+  /// Blocks that layers with a window keep; 0: all.
+  TokenCount window_blocks() const { return shape_.window_blocks; }
   bool holds_fp16() const {
     return shape_.types.k == QuantFormat::kF16 && shape_.types.v == QuantFormat::kF16;
   }
@@ -82,6 +86,8 @@ class DeviceCache {
   void move_out(TokenCount blocks, TokenCount cached);
   void finish_evictions();
   void allocate_blocks(TokenCount count, TokenCount cached);
+  void allocate_rings(TokenCount blocks);
+  VramPiece allocate(std::size_t bytes);
   void make_room(TokenCount cached);
   std::byte* pop_free_block();
   void send_lists();
@@ -90,11 +96,15 @@ class DeviceCache {
   const Stream& stream_;
   CacheShape shape_;
   Cache view_;
-  int layers_;
+  int layers_ = 0, ring_layers_ = 0;  // that keep all tokens, and the last blocks
   std::vector<int> place_of_;
-  std::size_t block_bytes_;
-  // Block addresses: [layer][block] if blocks may be evicted, otherwise [block].
+  std::vector<bool> is_ring_;
+  std::size_t block_bytes_, ring_block_bytes_;
+  // Block addresses: [layer][block] if blocks may be evicted, otherwise [block], and once more for
+  // layers that are rings, in which addresses repeat.
   VramPiece list_;
+  std::vector<VramPiece> ring_pieces_;
+  std::vector<std::byte*> ring_blocks_;
   std::vector<VramPiece> pieces_;   // memory of one or more blocks each
   std::vector<std::byte*> blocks_;  // by position in the context; nullptr: cold
   std::vector<std::byte*> free_;    // unused blocks

@@ -33,8 +33,14 @@ struct DeviceLayer {
   const float *q_norm = nullptr, *k_norm = nullptr;
   const float *attention_post_norm = nullptr, *ffn_post_norm = nullptr;
   const float *sinks = nullptr, *router_bias = nullptr;
+  const float *attention_norm_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;
+  const float *input_norm = nullptr, *layer_scale = nullptr;
+  DeviceMatrix input_gate, input_projection;
   const float *selection_bias = nullptr, *shared_router = nullptr;
   const float *expert_gate_bias = nullptr, *expert_up_bias = nullptr, *expert_down_bias = nullptr;
+  const float *mixer_taps = nullptr, *mixer_taps_bias = nullptr, *mixer_time_bias = nullptr;
+  const float *mixer_decay = nullptr, *mixer_skip = nullptr, *mixer_norm = nullptr;
+  DeviceMatrix mixer_in, mixer_gate, mixer_alpha, mixer_beta, mixer_out;
   DeviceMatrix q, k, v, output;
   // Of latent attention, which a GPU refuses (check_shapes_on_gpu): always empty.
   DeviceMatrix q_a, q_b, kv_a, k_b, v_b;

@@ -48,13 +48,6 @@ void gate_times(const Stream& stream, const Batch& batch, const ConstRows& gate,
 /// x *= factor, for `count` values.
 void scale(const Stream& stream, float* x, std::int64_t count, float factor);
 
-/// What a branch of a layer, attention or FFN, adds to the hidden state.
-struct BranchSum {
-  float* hidden = nullptr;        // [tokens][width]
-  const float* branch = nullptr;  // [tokens][width]
-  Norm norm{};                    // of the branch; weight null: none
-  float factor = 1;               // behind the norm
-};
 /// hidden += factor * norm(branch)
 void add_branch(const Stream& stream, const Batch& batch, const BranchSum& sum);
 

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "core/base/error.hpp"
 #include "engine/kernels/cuda/activations/quantize_device.cuh"
 
 namespace rigcast::engine::cuda {
@@ -26,6 +27,7 @@ __device__ void quantize_four(float4 v, int column, bool inside, const Quantized
 __device__ float sum_over_block(float value) {
   __shared__ float warps[32];
   for (int d = 16; d > 0; d /= 2) value += __shfl_xor_sync(~0u, value, d);
+  __syncthreads();  // sums before have been read
   if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
   __syncthreads();
   value = threadIdx.x % 32 < blockDim.x / 32 ? warps[threadIdx.x % 32] : 0.0f;
@@ -38,6 +40,7 @@ struct Row {
   Norm norm;  // no weight: the row is quantized without a norm
   QuantizedActivations out;
   float* also;
+  BranchSum added;
 };
 
 // The part of a token's output that this block writes.
@@ -49,9 +52,37 @@ __device__ QuantizedActivations quantized_at(const QuantizedActivations& r, std:
 
 __device__ float4 times(float4 a, float b) { return {a.x * b, a.y * b, a.z * b, a.w * b}; }
 __device__ float4 times(float4 a, float4 b) { return {a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w}; }
+__device__ float4 plus(float4 a, float4 b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
 __device__ float square(float4 a) { return a.x * a.x + a.y * a.y + a.z * a.z + a.w * a.w; }
 
-template <int kFours, bool kNorm>
+// x += the branch, whose values are those of x's columns. Both are this thread's.
+template <int kFours, class Column>
+__device__ void add_branch(const BranchSum& sum, std::int64_t first, int columns,
+                           const Column& column, float4 (&x)[kFours]) {
+  float4 branch[kFours];
+  float squares = 0;
+#pragma unroll
+  for (int i = 0; i < kFours; ++i) {
+    branch[i] = column(i) < columns
+                    ? *reinterpret_cast<const float4*>(sum.branch + first + column(i))
+                    : float4{};
+    squares += square(branch[i]);
+  }
+  float scale = 1;
+  if (sum.norm.weight) scale = 1 / sqrtf(sum_over_block(squares) / float(columns) + sum.norm.eps);
+#pragma unroll
+  for (int i = 0; i < kFours; ++i) {
+    if (column(i) >= columns) continue;
+    branch[i] = times(branch[i], scale);
+    if (sum.norm.weight)
+      branch[i] = times(branch[i], *reinterpret_cast<const float4*>(sum.norm.weight + column(i)));
+    x[i] = plus(x[i], times(branch[i], sum.factor));
+    *reinterpret_cast<float4*>(sum.hidden + first + column(i)) = x[i];
+  }
+}
+
+// `kAdd`: a branch is added to the row first.
+template <int kFours, bool kNorm, bool kAdd>
 __global__ void __launch_bounds__(1024) quantize_row(Row row) {
   allow_next_kernel();
   const int columns = row.tokens.columns;
@@ -72,8 +103,10 @@ __global__ void __launch_bounds__(1024) quantize_row(Row row) {
   for (int i = 0; i < kFours; ++i) {
     const float* from = row.tokens.x + token * columns + column(i);
     x[i] = column(i) < columns ? *reinterpret_cast<const float4*>(from) : float4{};
-    squares += square(x[i]);
   }
+  if constexpr (kAdd) add_branch(row.added, token * columns, columns, column, x);
+#pragma unroll
+  for (int i = 0; i < kFours; ++i) squares += square(x[i]);
   float scale = 1;
   if (kNorm) scale = 1 / sqrtf(sum_over_block(squares) / float(columns) + row.norm.eps);
 #pragma unroll
@@ -87,7 +120,7 @@ __global__ void __launch_bounds__(1024) quantize_row(Row row) {
   }
 }
 
-template <bool kNorm>
+template <bool kNorm, bool kAdd>
 void quantize_rows_kernel(const Row& row, const Stream& stream, Start start) {
   const int columns = row.tokens.columns;
   if (columns % 32 != 0 || columns <= 0 || columns > kMaxColumns)
@@ -96,23 +129,30 @@ void quantize_rows_kernel(const Row& row, const Stream& stream, Start start) {
   const int fours = (columns / 4 + 1023) / 1024;  // groups of four values per thread
   const int threads = (columns / 4 + fours - 1) / fours;
   const Shape shape{dim3(unsigned(row.tokens.count)), dim3(unsigned(threads + 31) / 32 * 32)};
-  if (fours <= 1) return launch(stream, shape, start, quantize_row<1, kNorm>, row);
-  if (fours <= 2) return launch(stream, shape, start, quantize_row<2, kNorm>, row);
-  if (fours <= 4) return launch(stream, shape, start, quantize_row<4, kNorm>, row);
-  if (fours <= 8) return launch(stream, shape, start, quantize_row<8, kNorm>, row);
-  launch(stream, shape, start, quantize_row<16, kNorm>, row);
+  if (fours <= 1) return launch(stream, shape, start, quantize_row<1, kNorm, kAdd>, row);
+  if (fours <= 2) return launch(stream, shape, start, quantize_row<2, kNorm, kAdd>, row);
+  if (fours <= 4) return launch(stream, shape, start, quantize_row<4, kNorm, kAdd>, row);
+  if (fours <= 8) return launch(stream, shape, start, quantize_row<8, kNorm, kAdd>, row);
+  launch(stream, shape, start, quantize_row<16, kNorm, kAdd>, row);
+}
+
+template <bool kNorm>
+void quantize_rows(const Row& row, const Stream& stream, Start start) {
+  if (!row.added.branch) return quantize_rows_kernel<kNorm, false>(row, stream, start);
+  RIGCAST_ASSERT(row.added.hidden == row.tokens.x);
+  quantize_rows_kernel<kNorm, true>(row, stream, start);
 }
 
 }  // namespace
 
 void norm_and_quantize(const Tokens& tokens, const Norm& norm, const QuantizedActivations& out,
-                       float* also, const Stream& stream, Start start) {
-  quantize_rows_kernel<true>({tokens, norm, out, also}, stream, start);
+                       float* also, const Stream& stream, Start start, const BranchSum& added) {
+  quantize_rows<true>({tokens, norm, out, also, added}, stream, start);
 }
 
 void quantize_tokens(const Tokens& tokens, const QuantizedActivations& out, const Stream& stream,
-                     Start start) {
-  quantize_rows_kernel<false>({tokens, {}, out, nullptr}, stream, start);
+                     Start start, const BranchSum& added) {
+  quantize_rows<false>({tokens, {}, out, nullptr, added}, stream, start);
 }
 
 }  // namespace rigcast::engine::cuda

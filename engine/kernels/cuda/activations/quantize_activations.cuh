@@ -21,14 +21,24 @@ struct Norm {
   float eps = 0;
 };
 
+/// What a branch of a layer, attention or FFN, adds to the hidden state.
+struct BranchSum {
+  float* hidden = nullptr;        // [tokens][width]
+  const float* branch = nullptr;  // [tokens][width]; null: nothing is added
+  Norm norm{};                    // of the branch; weight null: none
+  float factor = 1;               // behind the norm
+};
+
 /// n = x / sqrt(mean square of x + eps) * weight, quantized to `out` and, where `also` is given, as
-/// floats to also[count][columns]. out.q may be null: then only `also` is written.
+/// floats to also[count][columns]. out.q may be null: then only `also` is written. `added`: what
+/// add_branch() adds to x before, in the same kernel; its hidden is tokens.x, its branch may be
+/// `also`.
 void norm_and_quantize(const Tokens& tokens, const Norm& norm, const QuantizedActivations& out,
-                       float* also, const Stream& stream, Start start);
+                       float* also, const Stream& stream, Start start, const BranchSum& added = {});
 
 /// Quantizes every 32 values with their own scale = max |x| / 127. NaN becomes 0, and so do 32
-/// values of which one is infinite.
+/// values of which one is infinite. `added`: as of norm_and_quantize().
 void quantize_tokens(const Tokens& tokens, const QuantizedActivations& out, const Stream& stream,
-                     Start start);
+                     Start start, const BranchSum& added = {});
 
 }  // namespace rigcast::engine::cuda

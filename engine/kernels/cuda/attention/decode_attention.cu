@@ -140,10 +140,11 @@ void launch_width(const Stream& stream, const Task& t, const Cache& cache, int s
 
 }  // namespace
 
-int attention_splits(int tokens_upper_bound, int kv_heads, int multiprocessors, bool fp16) {
+int attention_splits(int tokens_upper_bound, int kv_heads, int head_dim, int multiprocessors,
+                     bool fp16) {
   constexpr int kMinTokens = kWarps * kTileRows;  // one tile for every warp
   const int work = (tokens_upper_bound + kMinTokens - 1) / kMinTokens;
-  return std::clamp(work, 1, most_attention_splits(kv_heads, multiprocessors, fp16));
+  return std::clamp(work, 1, most_attention_splits(kv_heads, head_dim, multiprocessors, fp16));
 }
 
 void attend_partially(const Stream& stream, const DecodeAttention& attention, const Cache& cache,

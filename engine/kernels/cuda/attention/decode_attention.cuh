@@ -27,7 +27,8 @@ struct DecodeAttention {
 
 /// The number of splits for contexts of up to this many tokens: enough to keep every multiprocessor
 /// busy, with work for each. `fp16`: keys and values are both F16.
-int attention_splits(int tokens_upper_bound, int kv_heads, int multiprocessors, bool fp16 = true);
+int attention_splits(int tokens_upper_bound, int kv_heads, int head_dim, int multiprocessors,
+                     bool fp16 = true);
 
 /// Stores the new token's keys and values in the cache at *position, and attends to it and the
 /// tokens before it. Writes partials [0, splits). head_dim: a multiple of 8 up to 256. Throws

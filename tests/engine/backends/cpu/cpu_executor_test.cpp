@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <random>
 #include <span>
 #include <string>
 #include <thread>
@@ -373,4 +374,84 @@ TEST_CASE("An interrupted request returns the tokens that exist", "[engine][exec
   const std::size_t events = recorder.events().size();
   executor.forward(tokens, Logits::kLast);  // the recorder may be gone by then
   CHECK(recorder.events().size() == events);
+}
+
+namespace {
+
+// Of windows that batches and blocks cross.
+const TinyTraits kWindowed{.mix = "Q8_0", .layers = 4, .window = 40, .window_full_every = 2};
+
+CpuOptions with_rings(bool rings, KvTypes types = {}) {
+  CpuOptions options{2, types, 16, 48};
+  if (!rings) options.window_blocks = 0;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("Rings of layers with a window change no bit", "[engine][executor]") {
+  const TinyModel tiny = make_tiny_model(kWindowed);
+  const auto tokens = prompt_of(330, kWindowed.vocabulary);
+  const auto prompt = std::span(tokens).first(300);
+  for (const KvTypes& types :
+       {KvTypes{}, kExactKv, KvTypes{QuantFormat::kQ8_0, QuantFormat::kQ4_0}}) {
+    CpuExecutor ring = executor_of(tiny, with_rings(true, types)),
+                all = executor_of(tiny, with_rings(false, types));
+    const auto same = [&](std::span<const std::int32_t> some) {
+      const auto want = all.forward(some, Logits::kAll), got = ring.forward(some, Logits::kAll);
+      return std::equal(want.begin(), want.end(), got.begin(), got.end());
+    };
+    CHECK(same(prompt));
+    for (std::size_t i = 300; i < tokens.size(); ++i) CHECK(same({&tokens[i], 1}));
+    // 330 tokens are 21 blocks; a ring has the seven of 39 tokens and 48.
+    CHECK(all.cache().bytes() == 4 * 21 * all.cache().layer_bytes());
+    CHECK(ring.cache().bytes() == 2 * (21 + 7) * ring.cache().layer_bytes());
+    // Goes on from where the window's tokens still are.
+    ring.truncate(325);
+    all.truncate(325);
+    CHECK(ring.cached() == 325);
+    CHECK(same(std::span(tokens).first(20)));
+  }
+}
+
+TEST_CASE("A context that is cut where its window is gone is computed again",
+          "[engine][executor]") {
+  const TinyModel tiny = make_tiny_model(kWindowed);
+  CpuExecutor executor = executor_of(tiny, with_rings(true));
+  const auto tokens = prompt_of(300, kWindowed.vocabulary);
+  const auto want = logits_of(executor, tokens);
+  executor.truncate(100);
+  CHECK(executor.cached() == 0);
+  CHECK(logits_of(executor, tokens) == want);
+  executor.truncate(0);
+  executor.fill(250);
+  CHECK(executor.cached() == 250);
+  logits_of(executor, prompt_of(20, 31));
+}
+
+TEST_CASE("Wherever contexts with rings are cut, what remains is right", "[engine][executor]") {
+  const TinyModel tiny = make_tiny_model(kWindowed);
+  CpuExecutor ring = executor_of(tiny, with_rings(true)),
+              all = executor_of(tiny, with_rings(false));
+  std::mt19937 random(5);
+  const auto below = [&](std::size_t end) { return std::size_t(random()) % end; };
+  const auto ids = prompt_of(1000, kWindowed.vocabulary);
+  int kept = 0, gone = 0;
+  for (int round = 0; round < 150; ++round) {
+    if (below(3) == 0 && ring.cached() > 0) {
+      // Most cuts are near the end, where rings have what is needed.
+      const TokenCount back = TokenCount(below(below(2) == 0 ? 30 : 400));
+      const TokenCount to = std::max<TokenCount>(0, ring.cached() - back);
+      ring.truncate(to);
+      REQUIRE((ring.cached() == to || ring.cached() == 0));
+      ++(ring.cached() == to ? kept : gone);
+      all.truncate(ring.cached());
+      REQUIRE(all.cached() == ring.cached());
+    }
+    const auto some = std::span(ids).subspan(below(500), 1 + below(below(2) == 0 ? 4 : 150));
+    const auto want = all.forward(some, Logits::kLast), got = ring.forward(some, Logits::kLast);
+    REQUIRE(std::equal(want.begin(), want.end(), got.begin(), got.end()));
+  }
+  CHECK(kept > 10);
+  CHECK(gone > 3);
 }

@@ -1,4 +1,4 @@
-#include "engine/synth/file_tensors.hpp"
+#include "engine/model/file_tensors.hpp"
 
 #include <array>
 #include <cstdint>
@@ -6,14 +6,14 @@
 #include <utility>
 #include <vector>
 
-#include "engine/synth/recurrent_mixers.hpp"
+#include "engine/model/recurrent_mixers.hpp"
 
 namespace rigcast::engine {
 namespace {
 
 using Tensors = std::vector<Tensor>;
 
-// Phi 3.5 MoE adds a bias to its logits.
+// Phi-2 and Phi 3.5 MoE add a bias to their logits.
 Tensors biased_head(const Tensor& t) {
   Tensor bias = t;
   bias.name = "output.bias";
@@ -39,7 +39,8 @@ Tensor of_heads(Tensor t, std::int64_t head_dim) {
 
 Tensors in_file(const ModelSpec& m, const Tensor& t) {
   if (t.role == TensorRole::kRecurrent) return mixer_tensors(m, t);
-  if (m.architecture == "phimoe" && t.role == TensorRole::kOutput) return biased_head(t);
+  if (m.architecture.starts_with("phi") && m.norm_bias && t.role == TensorRole::kOutput)
+    return biased_head(t);
   if (m.architecture.starts_with("lfm2") && t.name == "output_norm.weight")
     return {renamed(t, "token_embd_norm.weight")};
   if (m.architecture == "falcon-h1" && t.name.ends_with(".ffn_norm.weight"))
