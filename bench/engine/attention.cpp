@@ -10,7 +10,7 @@
 #include "bench/engine/activations.hpp"
 #include "bench/engine/bars.hpp"
 #include "bench/engine/dram_read.hpp"
-#include "engine/backends/cpu/decode_attention.hpp"
+#include "engine/backends/cpu/attention/decode_attention.hpp"
 
 namespace rigcast::bench {
 namespace {

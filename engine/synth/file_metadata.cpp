@@ -69,13 +69,6 @@ void sections(Keys& keys) {
            std::vector<std::int32_t>{pairs - height - width, height, width, 0});
 }
 
-void granite(Keys& keys) {
-  for (const char* scale : {"logit_scale", "residual_scale", "embedding_scale"})
-    keys.set(scale, 1.0f);
-  keys.set("attention.scale", 1 / std::sqrt(float(keys.model.head_dim)));
-}
-void logit_scale(Keys& keys) { keys.set("logit_scale", 1.0f); }
-
 // The activation of Apertus has four parameters in every layer.
 void activation(Keys& keys) {
   for (const auto& [name, value] :

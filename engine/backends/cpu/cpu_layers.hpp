@@ -9,15 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "engine/backends/cpu/attention_stage.hpp"
-#include "engine/backends/cpu/cpu_step.hpp"
-#include "engine/backends/cpu/experts_stage.hpp"
+#include "engine/backends/cpu/attention/attention_stage.hpp"
+#include "engine/backends/cpu/experts/experts_stage.hpp"
 #include "engine/backends/cpu/ffn/ffn_stage.hpp"
 #include "engine/backends/cpu/ffn/layer_input_stage.hpp"
 #include "engine/backends/cpu/recurrent/delta_net_stage.hpp"
 #include "engine/backends/cpu/recurrent/mamba_stage.hpp"
 #include "engine/backends/cpu/recurrent/recurrent_states.hpp"
 #include "engine/backends/cpu/recurrent/short_convolution_stage.hpp"
+#include "engine/backends/cpu/step/cpu_step.hpp"
 #include "engine/memory/ram.hpp"
 #include "engine/model/fused_blocks.hpp"
 #include "engine/model/model.hpp"

@@ -80,7 +80,7 @@ class SpecReader {
   void read_latent_attention();
   void read_indexer();
   void read_traits();
-  void read_kv_heads();
+  void read_recurrent_kv_heads(const std::vector<std::int64_t>& by_layer);
   void read_recurrent_layers();
   void read_mixers();
   int count_norms() const;
@@ -178,20 +178,22 @@ void SpecReader::read_kv_heads() {
   const std::string name = key("attention.head_count_kv");
   const Value* value = file_.metadata().find(name);
   const bool by_layer = value && value->type() == ValueType::kArray;
+  const auto each = by_layer ? value->integers() : std::nullopt;
+  if (each && mixer() != Mixer::kNone && mixer() != Mixer::kDeltaNet)
+    return read_recurrent_kv_heads(*each);
   if (!by_layer || !meta_.has(key("attention.sliding_window"))) {
     spec_.kv_heads = int(meta_.integer_or(name, spec_.heads, 1, spec_.heads));
     return;
   }
-  const auto heads = value->integers();
-  const bool sound = heads && heads->size() >= std::size_t(spec_.layers) &&
-                     std::ranges::all_of(*heads, [&](std::int64_t n) {
+  const bool sound = each && each->size() >= std::size_t(spec_.layers) &&
+                     std::ranges::all_of(*each, [&](std::int64_t n) {
                        return n >= 1 && n <= spec_.heads && spec_.heads % n == 0;
                      });
   spec_.kv_heads = 1;
   if (!sound)
     return meta_.refuse(fmt::format("\"{}\" is not a number of heads for each layer", name),
                         std::string(kUseCatalogue));
-  kv_heads_ = *heads;
+  kv_heads_ = *each;
   spec_.kv_heads = int(kv_heads_.front());
 }
 
@@ -212,17 +214,11 @@ void SpecReader::read_head_widths() {
 }
 
 // Files of some architectures give the number for every layer: 0 of a recurrent one.
-void SpecReader::read_kv_heads() {
+void SpecReader::read_recurrent_kv_heads(const std::vector<std::int64_t>& by_layer) {
   const std::string name = key("attention.head_count_kv");
-  const Value* const value = file_.metadata().find(name);
-  const auto by_layer = value ? value->integers() : std::nullopt;
-  if (mixer() == Mixer::kNone || mixer() == Mixer::kDeltaNet || !by_layer) {
-    spec_.kv_heads = int(meta_.integer_or(name, spec_.heads, 1, spec_.heads));
-    return;
-  }
   spec_.recurrent.emplace();
-  for (std::size_t i = 0; i < by_layer->size(); ++i) {
-    const std::int64_t heads = (*by_layer)[i];
+  for (std::size_t i = 0; i < by_layer.size(); ++i) {
+    const std::int64_t heads = by_layer[i];
     if (heads == 0) continue;
     if (heads < 0 || heads > spec_.heads || (spec_.kv_heads > 0 && heads != spec_.kv_heads))
       return meta_.refuse(
@@ -230,9 +226,9 @@ void SpecReader::read_kv_heads() {
     spec_.kv_heads = int(heads);
     spec_.recurrent->attention_layers.push_back(int(i));
   }
-  if (by_layer->size() != std::size_t(spec_.layers) || spec_.kv_heads == 0)
+  if (by_layer.size() != std::size_t(spec_.layers) || spec_.kv_heads == 0)
     meta_.refuse(fmt::format("\"{}\" has {} numbers, expected those of {} layers, one more than 0",
-                             name, by_layer->size(), spec_.layers));
+                             name, by_layer.size(), spec_.layers));
   spec_.kv_heads = std::max(spec_.kv_heads, 1);
 }
 

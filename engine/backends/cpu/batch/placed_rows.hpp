@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/backends/cpu/cpu_step.hpp"
+#include "engine/backends/cpu/step/cpu_step.hpp"
 #include "engine/run/batch_executor.hpp"
 
 namespace rigcast::engine {

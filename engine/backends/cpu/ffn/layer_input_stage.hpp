@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "engine/backends/cpu/cpu_step.hpp"
+#include "engine/backends/cpu/step/cpu_step.hpp"
 
 namespace rigcast::engine {
 

@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "engine/backends/cpu/cpu_step.hpp"
 #include "engine/backends/cpu/recurrent/convolved_rows.hpp"
 #include "engine/backends/cpu/recurrent/recurrent_states.hpp"
+#include "engine/backends/cpu/step/cpu_step.hpp"
 #include "engine/kernels/cpu/recurrent.hpp"
 
 namespace rigcast::engine {

@@ -1,9 +1,9 @@
 #pragma once
 // One layer's short convolution between two gates.
 
-#include "engine/backends/cpu/cpu_step.hpp"
 #include "engine/backends/cpu/recurrent/convolved_rows.hpp"
 #include "engine/backends/cpu/recurrent/recurrent_states.hpp"
+#include "engine/backends/cpu/step/cpu_step.hpp"
 
 namespace rigcast::engine {
 

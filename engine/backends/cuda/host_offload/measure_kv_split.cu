@@ -7,7 +7,7 @@
 
 #include "core/base/error.hpp"
 #include "core/scenario/engine_sizes.hpp"
-#include "engine/backends/cpu/decode_attention.hpp"
+#include "engine/backends/cpu/attention/decode_attention.hpp"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/cuda/memory/pinned_pages.cuh"
 #include "engine/threads/thread_team.hpp"

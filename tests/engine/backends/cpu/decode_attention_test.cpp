@@ -1,5 +1,5 @@
 // One token's attention by several threads.
-#include "engine/backends/cpu/decode_attention.hpp"
+#include "engine/backends/cpu/attention/decode_attention.hpp"
 
 #include <algorithm>
 #include <cmath>

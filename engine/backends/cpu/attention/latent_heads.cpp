@@ -1,4 +1,4 @@
-#include "engine/backends/cpu/latent_heads.hpp"
+#include "engine/backends/cpu/attention/latent_heads.hpp"
 
 #include "engine/kernels/cpu/elementwise.hpp"
 

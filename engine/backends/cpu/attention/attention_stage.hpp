@@ -6,10 +6,10 @@
 #include <span>
 #include <vector>
 
-#include "engine/backends/cpu/batch_attention.hpp"
-#include "engine/backends/cpu/cpu_step.hpp"
-#include "engine/backends/cpu/decode_attention.hpp"
-#include "engine/backends/cpu/latent_heads.hpp"
+#include "engine/backends/cpu/attention/batch_attention.hpp"
+#include "engine/backends/cpu/attention/decode_attention.hpp"
+#include "engine/backends/cpu/attention/latent_heads.hpp"
+#include "engine/backends/cpu/step/cpu_step.hpp"
 #include "engine/kernels/cpu/attention.hpp"
 #include "engine/kv/kv_cache.hpp"
 #include "engine/model/rope.hpp"

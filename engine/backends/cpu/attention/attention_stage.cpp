@@ -1,4 +1,4 @@
-#include "engine/backends/cpu/attention_stage.hpp"
+#include "engine/backends/cpu/attention/attention_stage.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/backends/cpu/cpu_step.hpp"
+#include "engine/backends/cpu/step/cpu_step.hpp"
 
 namespace rigcast::engine {
 

@@ -1,4 +1,4 @@
-#include "engine/backends/cpu/experts_stage.hpp"
+#include "engine/backends/cpu/experts/experts_stage.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "engine/backends/cpu/batch_attention.hpp"
+#include "engine/backends/cpu/attention/batch_attention.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "engine/backends/cpu/decode_attention.hpp"
+#include "engine/backends/cpu/attention/decode_attention.hpp"
 
 #include <algorithm>
 #include <cmath>
