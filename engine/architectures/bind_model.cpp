@@ -329,6 +329,7 @@ Shape shape_of(const ModelSpec& m, const Layer& layer, LayerWeight weight) {
     case kExpertDownBias: return {m.hidden, moe.experts};
     default: return mixer_shape(m, layer.mixer, weight);
   }
+  RIGCAST_ASSERT(false);
 }
 
 // Weights that files of the model hold as parts of one tensor: the rows of one after those of the

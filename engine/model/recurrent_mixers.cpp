@@ -151,6 +151,7 @@ MixerWidths widths_of(const ModelSpec& m) {
 RecurrentLayers recurrent_layers(const ModelSpec& m, const MixerWidths& w) {
   Tensor matrix, vector;
   matrix.dimensions = 2;
+  matrix.format = vector.format = QuantFormat::kF32;  // rows of any width
   const auto elements = [&](const Tensor& stand_in) {
     std::int64_t sum = 0;
     for (const Tensor& t : all_tensors(m, w, stand_in)) sum += std::int64_t(t.elements());

@@ -217,19 +217,21 @@ void SpecReader::read_head_widths() {
 void SpecReader::read_recurrent_kv_heads(const std::vector<std::int64_t>& by_layer) {
   const std::string name = key("attention.head_count_kv");
   spec_.recurrent.emplace();
+  spec_.kv_heads = 1;  // if the numbers are refused
+  std::int64_t found = 0;
   for (std::size_t i = 0; i < by_layer.size(); ++i) {
     const std::int64_t heads = by_layer[i];
     if (heads == 0) continue;
-    if (heads < 0 || heads > spec_.heads || (spec_.kv_heads > 0 && heads != spec_.kv_heads))
+    if (heads < 0 || heads > spec_.heads || (found > 0 && heads != found))
       return meta_.refuse(
-          fmt::format("\"{}\" has layers of {} and of {} heads", name, spec_.kv_heads, heads));
-    spec_.kv_heads = int(heads);
+          fmt::format("\"{}\" has layers of {} and of {} heads", name, found, heads));
+    found = heads;
     spec_.recurrent->attention_layers.push_back(int(i));
   }
-  if (by_layer.size() != std::size_t(spec_.layers) || spec_.kv_heads == 0)
+  if (by_layer.size() != std::size_t(spec_.layers) || found == 0)
     meta_.refuse(fmt::format("\"{}\" has {} numbers, expected those of {} layers, one more than 0",
                              name, by_layer.size(), spec_.layers));
-  spec_.kv_heads = std::max(spec_.kv_heads, 1);
+  if (found > 0) spec_.kv_heads = int(found);
 }
 
 void SpecReader::read_vocabulary() {
