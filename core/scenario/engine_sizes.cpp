@@ -46,6 +46,8 @@ double cpu_buffer_bytes(const ModelSpec& m, double tokens) {
     floats += rows * hidden + (shared > 0 ? 2 * shared + hidden : 0);
     inputs += rows * (hidden + middle) + shared;
   }
+  // Of a recurrent layer what its matrices give, and as much as the widest of them once more.
+  if (m.recurrent) floats += 2 * double(m.recurrent->layer_parameters) / hidden;
   return tokens * (kFloat * floats + kInput * inputs) + kFloat * double(m.vocabulary);
 }
 

@@ -14,6 +14,7 @@
 #include "engine/architectures/architecture.hpp"
 #include "engine/architectures/decoder_layer.hpp"
 #include "engine/model/layer_weights.hpp"
+#include "engine/model/recurrent_mixers.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -191,8 +192,34 @@ class Binder {
   std::optional<Error> error_;
 };
 
+// The shape of a recurrent mixer's weight. One that only convolves has values as wide as the
+// residual stream, and three of them.
+Shape mixer_shape(const ModelSpec& m, const MixerWidths& w, LayerWeight weight) {
+  const Mixer mixer = find_architecture(m.architecture)->mixer;
+  const bool only_convolves = mixer == Mixer::kShortConvolution, is_mamba = mixer == Mixer::kMamba;
+  const std::int64_t heads = w.time_step_rank, inner = only_convolves ? m.hidden : w.inner_size;
+  const std::int64_t beside = is_mamba ? inner + heads : 0;  // the gate and time steps
+  using enum LayerWeight;
+  switch (weight) {
+    case kMixerIn: return {m.hidden, only_convolves ? 3 * m.hidden : w.convolved() + beside};
+    case kMixerGate: return {m.hidden, inner};
+    case kMixerAlpha:
+    case kMixerBeta: return {m.hidden, heads};
+    case kMixerTaps: return {w.conv_kernel, only_convolves ? m.hidden : w.convolved()};
+    case kMixerTapsBias: return {w.convolved()};
+    case kMixerTimeBias: return {heads};
+    case kMixerDecay:
+    case kMixerSkip: return is_mamba ? Shape{1, heads} : Shape{heads};
+    case kMixerNorm:
+      return is_mamba ? Shape{inner / w.group_count, w.group_count} : Shape{w.state_size};
+    case kMixerOut: return {inner, m.hidden};
+    default: RIGCAST_ASSERT(false);
+  }
+}
+
 // The shape of a layer's weight, row length first.
-Shape shape_of(const ModelSpec& m, const AttentionShape& attention, LayerWeight weight) {
+Shape shape_of(const ModelSpec& m, const Layer& layer, LayerWeight weight) {
+  const AttentionShape& attention = layer.attention;
   const std::int64_t head = attention.head_dim;
   using enum LayerWeight;
   const std::int64_t q = attention.q_width(), kv = attention.kv_width();
@@ -203,7 +230,7 @@ Shape shape_of(const ModelSpec& m, const AttentionShape& attention, LayerWeight 
     case kFfnNorm:
     case kFfnPostNorm:
     case kOutputBias: return {m.hidden};
-    case kQ: return {m.hidden, q};
+    case kQ: return {m.hidden, m.attention_gate ? 2 * q : q};
     case kK:
     case kV: return {m.hidden, kv};
     case kOutput: return {q, m.hidden};
@@ -229,8 +256,8 @@ Shape shape_of(const ModelSpec& m, const AttentionShape& attention, LayerWeight 
     case kExpertGateBias:
     case kExpertUpBias: return {moe.expert_ffn, moe.experts};
     case kExpertDownBias: return {m.hidden, moe.experts};
+    default: return mixer_shape(m, layer.mixer, weight);
   }
-  RIGCAST_ASSERT(false);
 }
 
 // Weights that files of the model hold as parts of one tensor: the rows of one after those of the
@@ -254,7 +281,7 @@ void bind_fused(const ModelSpec& m, const FusedWeights& fused, const std::string
                 Layer& layer, Binder& binder) {
   Shape whole;
   for (const LayerWeight part : fused.parts) {
-    const Shape shape = shape_of(m, layer.attention, part);
+    const Shape shape = shape_of(m, layer, part);
     if (whole.empty())
       whole = shape;
     else
@@ -265,7 +292,7 @@ void bind_fused(const ModelSpec& m, const FusedWeights& fused, const std::string
   whole.size() > 1 ? binder.bind(name, whole, matrix) : binder.bind(name, whole, vector);
   std::int64_t first = 0;
   const auto take = [&](LayerWeight weight, auto& to) {
-    const std::int64_t count = shape_of(m, layer.attention, weight).back();
+    const std::int64_t count = shape_of(m, layer, weight).back();
     if constexpr (std::is_same_v<decltype(to), Matrix&>) {
       if (matrix) to = {matrix.row(first), matrix.format, matrix.columns, count};
     } else if constexpr (std::is_same_v<decltype(to), std::vector<float>&>) {
@@ -288,6 +315,7 @@ Layer bind_layer(const Model& model, int index, Binder& binder) {
   layer.attention = attention_shape(m, index);
   layer.rule = attention_rule(m, model.hyper, index);
   layer.ops = layer_ops(m, index);
+  if (m.has_recurrent_mixer(index)) layer.mixer = mixer_widths(m).value();
   std::vector<LayerWeight> bound;
   for (const FusedWeights& fused : fused_weights(m)) {
     if (!uses(layer.ops, fused.parts.front())) continue;
@@ -299,7 +327,7 @@ Layer bind_layer(const Model& model, int index, Binder& binder) {
       [&](LayerWeight weight, auto& to) {
         if (uses(layer.ops, weight) && std::ranges::find(bound, weight) == bound.end())
           binder.bind(fmt::format("blk.{}.{}", index, weight_name(architecture, weight)),
-                      shape_of(m, layer.attention, weight), to);
+                      shape_of(m, layer, weight), to);
       },
       layer);
   return layer;
@@ -319,7 +347,8 @@ void bind_all(Binder& binder, Model& model) {
   model.embedding = binder.matrix("token_embd.weight", m.hidden, m.vocabulary);
   for (int i = 0; i < m.layers && !binder.error(); ++i)
     model.layers.push_back(bind_layer(model, i, binder));
-  model.final_norm = binder.vector("output_norm.weight", m.hidden);
+  model.final_norm =
+      binder.vector(std::string(find_architecture(m.architecture)->final_norm), m.hidden);
   model.head =
       m.tied_embeddings ? model.embedding : binder.matrix("output.weight", m.hidden, m.vocabulary);
   bind_rope_factors(binder, model);
@@ -342,6 +371,9 @@ std::optional<Error> check_executable(const ModelSpec& m) {
   const bool sound = m.layers > 0 && m.hidden > 0 && m.heads > 0 && m.kv_heads > 0 &&
                      m.heads % m.kv_heads == 0 && m.head_dim > 0 && m.vocabulary > 0;
   if (!sound) return bad_input(fmt::format("{} has a width of 0", m.name));
+  if (m.recurrent && !mixer_widths(m))
+    return bad_input(
+        fmt::format("{} has recurrent layers of widths that are not executed", m.name));
   if (m.rope_freqs && m.rope_factors > 0)
     return bad_input(fmt::format("{} has rope factors in one vector and in two", m.name));
   if (m.moe && (m.moe->experts_used < 1 || m.moe->experts_used > m.moe->experts))

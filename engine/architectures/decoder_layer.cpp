@@ -44,6 +44,7 @@ Ops projections(const Architecture& a, const ModelSpec& m) {
     append(ops, {{kAddBias, kQuery, kQuery, {kQBias}},
                  {kAddBias, kKey, kKey, {kKBias}},
                  {kAddBias, kValue, kValue, {kVBias}}});
+  if (m.attention_gate) append(ops, {{kTakeGate, kQuery, kGates}, {kTakeQuery, kQuery, kQuery}});
   return ops;
 }
 
@@ -56,8 +57,34 @@ Ops attention(const Architecture& a, const ModelSpec& m, int layer) {
   if (a.scales_queries) append(ops, {{kScaleByPosition, kQuery, kQuery}});
   LayerOp attend = {kAttention, kQuery, kAttended};
   if (m.attention_sinks) attend.weights = {kSinks};
-  append(ops, {std::move(attend), {kLinear, kAttended, kBranch, {kOutput}}});
+  append(ops, {std::move(attend)});
+  if (m.attention_gate) append(ops, {{kSigmoidGate, kGates, kAttended}});
+  append(ops, {{kLinear, kAttended, kBranch, {kOutput}}});
   if (m.output_bias) append(ops, {{kAddBias, kBranch, kBranch, {kOutputBias}}});
+  append(ops, add_branch(a, kAttentionPostNorm));
+  return ops;
+}
+
+// A recurrent layer's part of the layer, in place of attention.
+Ops mixer(const Architecture& a) {
+  Ops ops = norm_before(a, kAttentionNorm);
+  ops.push_back({kLinear, input_of(a), kMixed, {kMixerIn}});
+  if (a.mixer == Mixer::kShortConvolution)
+    ops.push_back({kShortConvolution, kMixed, kAttended, {kMixerTaps}});
+  if (a.mixer == Mixer::kMamba)
+    append(ops, {{kMamba,
+                  kMixed,
+                  kAttended,
+                  {kMixerTaps, kMixerTapsBias, kMixerDecay, kMixerTimeBias, kMixerSkip}},
+                 {kGroupRmsNorm, kAttended, kAttended, {kMixerNorm}}});
+  if (a.mixer == Mixer::kDeltaNet)
+    append(ops, {{kLinear, input_of(a), kGates, {kMixerGate}},
+                 {kLinear, input_of(a), kAlpha, {kMixerAlpha}},
+                 {kLinear, input_of(a), kBeta, {kMixerBeta}},
+                 {kConvolve, kMixed, kMixed, {kMixerTaps}},
+                 {kDeltaNet, kMixed, kAttended, {kMixerDecay, kMixerTimeBias}},
+                 {kGatedRmsNorm, kGates, kAttended, {kMixerNorm}}});
+  ops.push_back({kLinear, kAttended, kBranch, {kMixerOut}});
   append(ops, add_branch(a, kAttentionPostNorm));
   return ops;
 }
@@ -104,7 +131,7 @@ bool rotates(const Architecture& architecture, const ModelSpec& spec, int layer)
 
 std::vector<LayerOp> decoder_layer(const Architecture& architecture, const ModelSpec& m,
                                    int layer) {
-  Ops ops = attention(architecture, m, layer);
+  Ops ops = m.has_recurrent_mixer(layer) ? mixer(architecture) : attention(architecture, m, layer);
   append(ops, feed_forward(architecture, m, m.is_moe_layer(layer)));
   return ops;
 }
@@ -117,7 +144,8 @@ std::string_view unexecuted_trait(const Architecture& architecture, const ModelS
        "layers without a window that differ from the others"},
       {m.mla.has_value(), "latent attention"},
       {m.indexer.has_value(), "an indexer that chooses tokens"},
-      {m.recurrent.has_value(), "recurrent layers"},
+      {m.recurrent && (architecture.mixer == Mixer::kNone || m.recurrent->parallel),
+       "recurrent layers"},
       {!m.pattern.empty(), "layers of one block alone"},
       {!m.gated_ffn, "an FFN without a gate"},
       {m.ffn_bias, "biases in the FFN"},
@@ -125,7 +153,7 @@ std::string_view unexecuted_trait(const Architecture& architecture, const ModelS
       {m.norms_per_layer != norms_of(architecture.norms), architecture.norms == NormPlan::kAround
                                                               ? "other than four norms in a layer"
                                                               : "other than two norms in a layer"},
-      {m.attention_gate, "a gate on the attention"},
+      {m.attention_gate && m.qkv_bias, "a gate on the attention, and biases"},
       {m.shared_kv_layers > 0, "layers that share a KV cache"},
       {m.layer_embedding > 0, "embeddings for each layer"},
       {m.layer_scale, "a scale for each layer"},

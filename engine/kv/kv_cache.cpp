@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <span>
 #include <utility>
 
@@ -20,8 +19,9 @@ void put(QuantFormat type, std::span<const float> row, std::byte* to) {
 }  // namespace
 
 std::vector<int> all_layers(const ModelSpec& spec) {
-  std::vector<int> layers(std::size_t(spec.layers));
-  std::iota(layers.begin(), layers.end(), 0);
+  std::vector<int> layers;
+  for (int layer = 0; layer < spec.layers; ++layer)
+    if (spec.has_attention(layer)) layers.push_back(layer);
   return layers;
 }
 

@@ -21,7 +21,7 @@ using Allocator = std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
 /// Allocates memory on huge pages.
 std::shared_ptr<std::byte> make_large_pages(std::size_t bytes);
 
-/// All layers of a model: 0, 1, ...
+/// All layers of a model that attend: 0, 1, ... where none is recurrent.
 std::vector<int> all_layers(const ModelSpec& spec);
 
 class KvCache {

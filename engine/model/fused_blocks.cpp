@@ -62,18 +62,63 @@ void add_end(BlockPattern& to, LayerWeight norm) {
   to.ops.push_back({{kAddResidual, kBranch, kHidden}});
 }
 
+BlockPattern delta_net_pattern() {
+  return {FusedBlock::kDeltaNet,
+          {{{kRmsNorm, kHidden, kNormed, {kAttentionNorm}}},
+           {{kLinear, kNormed, kMixed, {kMixerIn}}},
+           {{kLinear, kNormed, kGates, {kMixerGate}}},
+           {{kLinear, kNormed, kAlpha, {kMixerAlpha}}},
+           {{kLinear, kNormed, kBeta, {kMixerBeta}}},
+           {{kConvolve, kMixed, kMixed, {kMixerTaps}}},
+           {{kDeltaNet, kMixed, kAttended, {kMixerDecay, kMixerTimeBias}}},
+           {{kGatedRmsNorm, kGates, kAttended, {kMixerNorm}}},
+           {{kLinear, kAttended, kBranch, {kMixerOut}}},
+           {{kAddResidual, kBranch, kHidden}}}};
+}
+
+BlockPattern short_convolution_pattern() {
+  return {FusedBlock::kShortConvolution,
+          {{{kRmsNorm, kHidden, kNormed, {kAttentionNorm}}},
+           {{kLinear, kNormed, kMixed, {kMixerIn}}},
+           {{kShortConvolution, kMixed, kAttended, {kMixerTaps}}},
+           {{kLinear, kAttended, kBranch, {kMixerOut}}},
+           {{kAddResidual, kBranch, kHidden}}}};
+}
+
+// The gate's matrix is a part of the first one; whether there is a norm is the architecture's.
+BlockPattern mamba_pattern() {
+  return {FusedBlock::kMamba,
+          {{{kRmsNorm, kHidden, kNormed, {kAttentionNorm}}},
+           {{kLinear, kNormed, kMixed, {kMixerIn}}},
+           {{kMamba,
+             kMixed,
+             kAttended,
+             {kMixerTaps, kMixerTapsBias, kMixerDecay, kMixerTimeBias, kMixerSkip}}},
+           {{kGroupRmsNorm, kAttended, kAttended, {kMixerNorm}}, kIfAny},
+           {{kLinear, kAttended, kBranch, {kMixerOut}}},
+           {{kAddResidual, kBranch, kHidden}}}};
+}
+
 enum class Rotation { kNone, kBehindNorms, kBeforeNorms };
 
-BlockPattern any_attention_pattern(bool norms_before, Rotation rotation, bool sinks) {
+struct AttentionTraits {
+  bool norms_before;
+  Rotation rotation;
+  bool sinks, gated;
+};
+
+BlockPattern any_attention_pattern(const AttentionTraits& traits) {
   BlockPattern out{FusedBlock::kAttention, {}};
   const auto add = [&](LayerOp op, bool optional = false) {
     out.ops.push_back({std::move(op), optional});
   };
-  const Activation in = input_of(norms_before);
-  add_norm_before(out, norms_before, kAttentionNorm);
+  const Activation in = input_of(traits.norms_before);
+  add_norm_before(out, traits.norms_before, kAttentionNorm);
   add({kLinear, in, kQuery, {kQ}});
   add({kLinear, in, kKey, {kK}});
   add({kLinear, in, kValue, {kV}});
+  if (traits.gated) add({kTakeGate, kQuery, kGates});
+  if (traits.gated) add({kTakeQuery, kQuery, kQuery});
   add({kAddBias, kQuery, kQuery, {kQBias}}, kIfAny);
   add({kAddBias, kKey, kKey, {kKBias}}, kIfAny);
   add({kAddBias, kValue, kValue, {kVBias}}, kIfAny);
@@ -83,12 +128,13 @@ BlockPattern any_attention_pattern(bool norms_before, Rotation rotation, bool si
       add({norm, kKey, kKey, {kKNorm}}, kIfAny);
     }
   };
-  if (rotation != Rotation::kBeforeNorms) add_norms();
-  if (rotation != Rotation::kNone) add({kRope, kQuery, kQuery});
-  if (rotation != Rotation::kNone) add({kRope, kKey, kKey});
-  if (rotation == Rotation::kBeforeNorms) add_norms();
+  if (traits.rotation != Rotation::kBeforeNorms) add_norms();
+  if (traits.rotation != Rotation::kNone) add({kRope, kQuery, kQuery});
+  if (traits.rotation != Rotation::kNone) add({kRope, kKey, kKey});
+  if (traits.rotation == Rotation::kBeforeNorms) add_norms();
   add({kScaleByPosition, kQuery, kQuery}, kIfAny);
-  add({kAttention, kQuery, kAttended, sinks ? Weights{kSinks} : Weights()});
+  add({kAttention, kQuery, kAttended, traits.sinks ? Weights{kSinks} : Weights()});
+  if (traits.gated) add({kSigmoidGate, kGates, kAttended});
   add({kLinear, kAttended, kBranch, {kOutput}});
   add({kAddBias, kBranch, kBranch, {kOutputBias}}, kIfAny);
   add_end(out, kAttentionPostNorm);
@@ -129,13 +175,17 @@ std::vector<BlockPattern> make_decoder_blocks() {
     for (const Rotation rotation :
          {Rotation::kBehindNorms, Rotation::kNone, Rotation::kBeforeNorms})
       for (const bool sinks : {false, true})
-        all.push_back(any_attention_pattern(before, rotation, sinks));
+        for (const bool gated : {false, true})
+          all.push_back(any_attention_pattern({before, rotation, sinks, gated}));
     for (const OpKind gated : {kGatedFfn, kGeluFfn}) all.push_back(any_ffn_pattern(before, gated));
     for (const OpKind kind : {kExperts, kClampedExperts})
       for (const ExpertBiases biases :
            {ExpertBiases::kNone, ExpertBiases::kAll, ExpertBiases::kOfSelection})
         all.push_back(any_experts_pattern(before, kind, biases));
   }
+  all.push_back(delta_net_pattern());
+  all.push_back(short_convolution_pattern());
+  all.push_back(mamba_pattern());
   return all;
 }
 

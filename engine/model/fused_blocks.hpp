@@ -17,6 +17,9 @@ enum class FusedBlock {
   kAttention,  // norm, projections, attention over the cache, output, residual
   kFfn,        // norm, gated FFN, residual
   kExperts,    // norm, router, experts and the shared one, residual
+  kDeltaNet,   // norm, projections, convolution, gated delta rule, gated norm, output, residual
+  kShortConvolution,  // norm, projection, convolution between gates, output, residual
+  kMamba,  // norm, projection, convolution, states, gate, perhaps a norm, output, residual
 };
 
 /// The operations that a block computes. Some are optional: kernels skip biases and head norms that

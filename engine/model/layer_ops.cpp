@@ -18,6 +18,10 @@ std::string_view name_of(Activation activation) {
     case Activation::kValue: return "value";
     case Activation::kAttended: return "attended";
     case Activation::kBranch: return "branch";
+    case Activation::kMixed: return "mixed";
+    case Activation::kGates: return "gates";
+    case Activation::kAlpha: return "alpha";
+    case Activation::kBeta: return "beta";
   }
   return {};
 }
@@ -37,6 +41,15 @@ std::string_view name_of(OpKind kind) {
     case OpKind::kClampedExperts: return "clamped_experts";
     case OpKind::kSharedExpert: return "shared_expert";
     case OpKind::kAddResidual: return "add_residual";
+    case OpKind::kTakeQuery: return "take_query";
+    case OpKind::kTakeGate: return "take_gate";
+    case OpKind::kSigmoidGate: return "sigmoid_gate";
+    case OpKind::kConvolve: return "convolve";
+    case OpKind::kShortConvolution: return "short_convolution";
+    case OpKind::kDeltaNet: return "delta_net";
+    case OpKind::kGatedRmsNorm: return "gated_rms_norm";
+    case OpKind::kMamba: return "mamba";
+    case OpKind::kGroupRmsNorm: return "group_rms_norm";
   }
   return {};
 }

@@ -19,8 +19,12 @@ enum class Activation {
   kValue,     // [kv_heads][head_dim]
   kAttended,  // [heads][head_dim]: values, weighted by attention
   kBranch,    // [hidden]: the output of attention, FFN or experts
+  kMixed,     // what a recurrent mixer convolves: of a delta net queries, keys and values
+  kGates,     // of what attention or a mixer gives
+  kAlpha,     // [mixer's heads]: how fast a state decays
+  kBeta,      // [mixer's heads]: how much of a state a token replaces
 };
-inline constexpr int kActivationCount = int(Activation::kBranch) + 1;
+inline constexpr int kActivationCount = int(Activation::kBeta) + 1;
 
 /// The kinds of operations: their output as a function of `in` and the weights w0, w1, ...
 enum class OpKind {
@@ -45,6 +49,22 @@ enum class OpKind {
   // in)
   kSharedExpert,
   kAddResidual,  // out = out + residual_scale * in
+  kTakeQuery,    // out = the first half of each head of `in`, which is twice as wide
+  kTakeGate,     // out = the second half
+  kSigmoidGate,  // out = out * sigmoid(in)
+  kConvolve,     // out = silu(in, convolved with that of the tokens before); w0: taps
+  // `in` is b, c and x: out = c * (b * x, convolved with that of the tokens before); w0: taps
+  kShortConvolution,
+  // out = the states of heads, of which tokens replace a part (gated delta rule), as queries see
+  // them: `in` is queries, keys and values; states decay by exp(w0 * softplus(kAlpha + w1)), and
+  // sigmoid(kBeta) is the part
+  kDeltaNet,
+  kGatedRmsNorm,  // out = rms_norm of each mixer's head of out, by w0, * silu(in)
+  // out = silu(z) * (what the states of heads give): `in` is z, then x, keys and queries of groups,
+  // then a time step of each head. The second part is convolved: w0: taps, w1: bias. States decay
+  // by exp(w2 * t) and take x * t by the key, t = softplus(time step + w3); w4 * x is added
+  kMamba,
+  kGroupRmsNorm,  // out = rms_norm of each mixer's group of heads, by w0
 };
 
 struct LayerOp {

@@ -23,6 +23,17 @@ enum class LayerWeight {
   kQNorm,
   kKNorm,
   kSinks,
+  kMixerIn,
+  kMixerGate,
+  kMixerAlpha,
+  kMixerBeta,
+  kMixerTaps,
+  kMixerTapsBias,
+  kMixerTimeBias,
+  kMixerDecay,
+  kMixerSkip,
+  kMixerNorm,
+  kMixerOut,
   kFfnNorm,
   kFfnPostNorm,
   kGate,
@@ -66,6 +77,17 @@ void for_each_weight(const Visit& visit, Layers&... layers) {
   visit(kQNorm, layers.q_norm...);
   visit(kKNorm, layers.k_norm...);
   visit(kSinks, layers.sinks...);
+  visit(kMixerIn, layers.mixer_in...);
+  visit(kMixerGate, layers.mixer_gate...);
+  visit(kMixerAlpha, layers.mixer_alpha...);
+  visit(kMixerBeta, layers.mixer_beta...);
+  visit(kMixerTaps, layers.mixer_taps...);
+  visit(kMixerTapsBias, layers.mixer_taps_bias...);
+  visit(kMixerTimeBias, layers.mixer_time_bias...);
+  visit(kMixerDecay, layers.mixer_decay...);
+  visit(kMixerSkip, layers.mixer_skip...);
+  visit(kMixerNorm, layers.mixer_norm...);
+  visit(kMixerOut, layers.mixer_out...);
   visit(kFfnNorm, layers.ffn_norm...);
   visit(kFfnPostNorm, layers.ffn_post_norm...);
   visit(kGate, layers.gate...);

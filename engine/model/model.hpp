@@ -12,6 +12,7 @@
 #include "engine/model/hyperparameters.hpp"
 #include "engine/model/layer_ops.hpp"
 #include "engine/model/matrix.hpp"
+#include "engine/model/recurrent_mixers.hpp"
 
 namespace rigcast::engine {
 
@@ -52,6 +53,12 @@ struct Layer {
   // Of a head's width, or of all heads' (the norm is over all of them then); empty: none.
   std::vector<float> q_norm, k_norm;
   std::vector<float> sinks;  // by head: a logit that no value has, in the softmax; empty: none
+  // Of a recurrent mixer.
+  MixerWidths mixer;
+  Matrix mixer_in, mixer_gate, mixer_alpha, mixer_beta, mixer_out;
+  std::vector<float> mixer_taps;       // of the convolution, [value][token], the newest last
+  std::vector<float> mixer_taps_bias;  // empty: none
+  std::vector<float> mixer_time_bias, mixer_decay, mixer_skip, mixer_norm;
   std::vector<float> ffn_norm;
   std::vector<float> attention_post_norm, ffn_post_norm;  // of what is added; empty: none
   Matrix gate, up, down;                                  // matrices of a dense FFN
@@ -71,6 +78,9 @@ struct Layer {
     return std::int64_t(q_norm.size()) > attention.head_dim ||
            std::int64_t(k_norm.size()) > attention.head_dim;
   }
+  /// True if queries have a gate of what attention gives: each head of q's rows has both.
+  bool has_attention_gate() const { return uses(ops, OpKind::kTakeGate); }
+  bool is_recurrent() const { return mixer.conv_kernel > 0; }
   bool has_clamped_experts() const { return uses(ops, OpKind::kClampedExperts); }
   bool has_shared_expert() const { return uses(ops, OpKind::kSharedExpert); }
   bool has_gelu() const { return uses(ops, OpKind::kGeluFfn); }

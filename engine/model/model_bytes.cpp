@@ -57,7 +57,7 @@ std::int64_t model_bytes(const Model& m) {
 }
 
 std::int64_t attention_weight_bytes(const Layer& layer) {
-  return read_bytes(layer, LayerWeight::kAttentionNorm, LayerWeight::kSinks);
+  return read_bytes(layer, LayerWeight::kAttentionNorm, LayerWeight::kMixerOut);
 }
 
 std::int64_t ffn_weight_bytes(const Layer& layer) {

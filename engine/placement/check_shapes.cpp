@@ -47,6 +47,20 @@ std::optional<Error> refuse_operations(const Model& model) {
   return std::nullopt;
 }
 
+// Models with recurrent layers, and those that came with them.
+std::optional<Error> refuse_recurrent(const Model& model) {
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    const Layer& l = model.layers[i];
+    if (l.is_recurrent())
+      return refused(fmt::format("{}, layer {},", model.spec.name, i),
+                     "no layer is recurrent there");
+    if (l.has_attention_gate())
+      return refused(fmt::format("{} with a gate on the attention", model.spec.name),
+                     "attention has none there");
+  }
+  return std::nullopt;
+}
+
 // What CPUs compute and kernels of a GPU do not.
 std::optional<Error> refuse_weights(const Model& model) {
   for (const Layer& l : model.layers) {
@@ -100,6 +114,7 @@ std::optional<Error> check_layer_placement(const Model& model, int index) {
 }  // namespace
 
 std::optional<Error> check_shapes_on_gpu(const Model& model) {
+  if (auto error = refuse_recurrent(model)) return error;
   if (auto error = refuse_operations(model)) return error;
   if (auto error = refuse_weights(model)) return error;
   if (auto error = refuse_heads(model)) return error;

@@ -23,6 +23,10 @@ struct SequenceStep {
   std::span<const int> blocks{};
   // Chooses the token that follows these; nullptr: none is chosen. Each sequence has its own.
   Sampler* sampler = nullptr;
+  /// Of a model with recurrent layers: which of the executor's states is the sequence's, a number
+  /// below step_sequences that it keeps from its first token on, and no other has meanwhile. Its
+  /// first step has no tokens before; each further one has those of all before it.
+  int state = 0;
 };
 
 /// A copy of a block's contents between the pool and the pool of the host's memory.
@@ -56,7 +60,8 @@ class BatchExecutor : public AnyExecutor {
   /// Computes a step. Returns, for every sequence, the id that its sampler chose, kNoToken or
   /// kNotNumbers; valid until the next call. No bit of a sequence's result depends on the contents
   /// of the others. Throws Interrupted, MachineError or std::bad_alloc; the step has not happened
-  /// then, no sampler has drawn, and it may be repeated: blocks hold the tokens before it.
+  /// then, no sampler has drawn, and it may be repeated: blocks hold the tokens before it. States
+  /// of recurrent layers may hold a part of the step: their sequences begin anew.
   virtual std::span<const std::int32_t> step(std::span<const SequenceStep> sequences) = 0;
   /// Computes a step, samples nothing and returns the logits after every sequence's last token,
   /// [sequence][vocabulary]; valid until the next call.

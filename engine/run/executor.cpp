@@ -34,7 +34,7 @@ DeviceMemory host_memory(const Ram& ram) {
   for (const Ram::Item& item : ram.items()) {
     if (item.name == "weights")
       host.weights += item.held;
-    else if (item.name == "KV cache")
+    else if (item.name == "KV cache" || item.name == "recurrent states")
       host.kv += item.held;
     else if (item.name == "activations")
       host.activations += item.held;

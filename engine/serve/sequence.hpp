@@ -35,6 +35,7 @@ struct Sequence {
   const TokenCount prompt;
   TokenCount computed = 0;  // tokens whose keys and values are in its blocks
   SequenceBlocks own{};
+  int state = -1;  // of the executor's, for recurrent layers; -1: it has none
   Sampler sampler;
   bool was_scheduled = false;
   // Tokens that were found in the pool, in the host's and on disk, when it was last admitted, and

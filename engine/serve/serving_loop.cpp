@@ -20,6 +20,12 @@ constexpr const char* kNotNumbersText =
     "the model gave a value that is not a number: its weights are damaged, or numbers grew past "
     "what they are computed in";
 
+// Blocks that others find have no state of recurrent layers beside them.
+SchedulerPolicy policy_for(SchedulerPolicy policy, const ModelSpec& model) {
+  policy.prefix_cache = policy.prefix_cache && !model.recurrent;
+  return policy;
+}
+
 bool is_decode(const StepPlan::Part& part) {
   return part.tokens == 1 && part.sequence->generated() > 0;
 }
@@ -60,14 +66,15 @@ ServingLoop::ServingLoop(BatchExecutor& executor, const ServingOptions& options,
                          ServingObserver* observer)
     : executor_(executor),
       limits_(executor.limits()),
-      policy_(options.policy),
+      policy_(policy_for(options.policy, executor.model().spec)),
       context_(context),
       vocabulary_(executor.model().spec.vocabulary),
       observer_(observer ? *observer : none_),
       block_bytes_{double(executor.block_bytes())},
       rates_(options.rates),
       pool_(limits_, policy_.prefix_cache, options.disk ? options.disk->blocks() : 0),
-      scheduler_(policy_, limits_, pool_, rates_, block_bytes_) {
+      scheduler_(policy_, limits_, pool_, rates_, block_bytes_),
+      states_(limits_.step_sequences) {
   publish();
   if (options.disk && policy_.prefix_cache)
     disk_ = std::make_unique<DiskTier>(*options.disk, executor_, [this] {
@@ -224,6 +231,7 @@ void ServingLoop::compute() try {
 void ServingLoop::note(const StepPlan& plan, Clock::time_point now) {
   for (const auto& [sequence, lost] : plan.preempted) {
     ++counts_.preempted;
+    states_.release(sequence->state);
     observer_.preempted(sequence->id, now, lost);
   }
   for (Sequence* sequence : plan.admitted) {
@@ -277,10 +285,11 @@ void ServingLoop::step(const StepPlan& plan) {
   TokenCount of_prompts = 0;
   for (const StepPlan::Part& part : plan.parts) {
     Sequence& s = *part.sequence;
+    states_.take(s.state);
     const bool ends = s.computed + part.tokens == s.known();
     parts_.push_back(
         {std::span(s.tokens).subspan(std::size_t(s.computed), std::size_t(part.tokens)), s.computed,
-         s.own.blocks, ends ? &s.sampler : nullptr});
+         s.own.blocks, ends ? &s.sampler : nullptr, s.state});
     served.tokens += part.tokens;
     of_prompts += is_decode(part) ? 0 : part.tokens;
   }
@@ -389,6 +398,7 @@ void ServingLoop::end(Sequence& sequence, FinishReason reason, std::string error
   // Nothing may be written to its blocks when others take them.
   if (restoring_.erase(sequence.id) > 0) disk_->cancel(sequence.id);
   scheduler_.remove(sequence);
+  states_.release(sequence.state);
   const auto own = sequences_.extract(sequence.id);
   switch (reason) {
     case FinishReason::kStop:

@@ -25,6 +25,7 @@
 #include "engine/serve/restore_rates.hpp"
 #include "engine/serve/scheduler.hpp"
 #include "engine/serve/serving_observer.hpp"
+#include "engine/serve/state_slots.hpp"
 
 namespace rigcast::engine {
 
@@ -114,6 +115,7 @@ class ServingLoop final : public Completions {
   std::unordered_map<CompletionId, std::unique_ptr<Sequence>> sequences_;
   std::unordered_set<CompletionId> restoring_;  // whose blocks come back from disk
   bool awaits_disk_ = false;                    // there is nothing else to do
+  StateSlots states_;
   std::vector<SequenceStep> parts_;
   std::vector<std::optional<FinishReason>> finished_;  // of the parts of a step
   CompletionsState counts_;

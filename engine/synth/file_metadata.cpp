@@ -14,7 +14,7 @@
 
 #include "engine/architectures/architecture.hpp"
 #include "engine/architectures/bind_model.hpp"
-#include "engine/synth/recurrent_mixers.hpp"
+#include "engine/model/recurrent_mixers.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -66,19 +66,13 @@ void latent(Keys& keys) {
 // RoPE of positions in time, height, width and one more, each with its share of a head's pairs.
 // They are as equal as can be: Qwen3-VL gives every third pair to each of the first three.
 void sections(Keys& keys) {
-  const auto pairs = std::int32_t(keys.model.head_dim / 2);
+  const auto pairs = std::int32_t(default_hyperparameters(keys.model).rope_dims / 2);
   const std::int32_t height = (pairs + 1) / 3, width = pairs / 3;
   keys.set("rope.dimension_sections",
            std::vector<std::int32_t>{pairs - height - width, height, width, 0});
 }
 
 void logit_scale(Keys& keys) { keys.set("logit_scale", 1.0f); }
-
-void granite(Keys& keys) {
-  for (const char* scale : {"logit_scale", "residual_scale", "embedding_scale"})
-    keys.set(scale, 1.0f);
-  keys.set("attention.scale", 1 / std::sqrt(float(keys.model.head_dim)));
-}
 
 // The activation of Apertus has four parameters in every layer.
 void activation(Keys& keys) {
@@ -90,7 +84,6 @@ void activation(Keys& keys) {
 
 void convolution(Keys& keys) {
   keys.count("shortconv.l_cache", mixer_widths(keys.model)->conv_kernel);
-  if (keys.model.moe) sigmoid(keys);
 }
 
 void per_layer(Keys& keys) {
@@ -108,9 +101,15 @@ void state_space(Keys& keys) {
   keys.count("ssm.group_count", w.group_count);
 }
 
-void granite_hybrid(Keys& keys) {
-  granite(keys);
+void delta_net(Keys& keys) {
   state_space(keys);
+  sections(keys);
+  keys.count("full_attention_interval", keys.model.recurrent->full_attention_every);
+}
+
+void granite_hybrid(Keys& keys) {
+  state_space(keys);
+  keys.set("rope.scaling.finetuned", false);
 }
 
 // An architecture whose files are written, and what it has in addition to the common keys.
@@ -158,6 +157,8 @@ constexpr FileArchitecture kArchitectures[] = {
     {"qwen2moe"},
     {"qwen2vl", sections},
     {"qwen3"},
+    {"qwen35", delta_net},
+    {"qwen35moe", delta_net},
     {"qwen3moe"},
     {"qwen3next", state_space},
     {"qwen3vl", sections},
@@ -194,7 +195,7 @@ void set_sizes(Keys& keys) {
 // Cached heads; where llama.cpp recognizes layers by it, of every layer: 0 without attention.
 void set_kv_heads(Keys& keys) {
   const ModelSpec& m = keys.model;
-  const bool by_formula = m.architecture == "qwen3next";
+  const bool by_formula = m.architecture.starts_with("qwen3");
   if (!m.recurrent || m.recurrent->parallel || by_formula)
     return keys.count("attention.head_count_kv", m.mla ? 1 : m.kv_heads);
   std::vector<std::int32_t> heads;

@@ -10,8 +10,8 @@
 
 #include "engine/architectures/bind_model.hpp"
 #include "engine/gguf/writer.hpp"
+#include "engine/model/file_tensors.hpp"
 #include "engine/synth/file_metadata.hpp"
-#include "engine/synth/file_tensors.hpp"
 #include "engine/synth/synth.hpp"
 #include "engine/synth/synthetic_vocabulary.hpp"
 

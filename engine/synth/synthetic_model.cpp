@@ -9,6 +9,7 @@
 
 #include "engine/architectures/architecture.hpp"
 #include "engine/architectures/bind_model.hpp"
+#include "engine/model/file_tensors.hpp"
 #include "engine/synth/synth.hpp"
 
 namespace rigcast::engine {
@@ -110,9 +111,11 @@ Error no_memory(const TensorTable& table) {
 
 }  // namespace
 
-Result<Model> make_synthetic_vectors(const ModelSpec& spec, const TensorTable& tensors,
+Result<Model> make_synthetic_vectors(const ModelSpec& spec, const TensorTable& model_tensors,
                                      std::uint64_t seed) try {
-  if (auto error = check_formats(tensors)) return *error;
+  if (auto error = check_formats(model_tensors)) return *error;
+  if (auto error = check_executable(spec)) return *error;
+  const TensorTable tensors = file_tensors(spec, model_tensors);
   const Places places = places_of(tensors, {}, {});
   for (std::size_t i = 0; i < tensors.tensors.size(); ++i) {
     const Tensor& t = tensors.tensors[i];
@@ -121,14 +124,15 @@ Result<Model> make_synthetic_vectors(const ModelSpec& spec, const TensorTable& t
   }
   return bind_model(spec, default_hyperparameters(spec), named(tensors, places), places.memory);
 } catch (const std::bad_alloc&) {
-  return no_memory(tensors);
+  return no_memory(model_tensors);
 }
 
-Result<Model> make_synthetic_model(const ModelSpec& spec, const TensorTable& tensors,
+Result<Model> make_synthetic_model(const ModelSpec& spec, const TensorTable& model_tensors,
                                    std::uint64_t seed, ThreadTeam& team, const TensorFilter& wanted,
                                    const Allocator& make) try {
   // A model that cannot be executed is refused before its weights are allocated and generated.
-  if (auto vectors = make_synthetic_vectors(spec, tensors, seed); !vectors) return vectors;
+  if (auto vectors = make_synthetic_vectors(spec, model_tensors, seed); !vectors) return vectors;
+  const TensorTable tensors = file_tensors(spec, model_tensors);
   const Places places = places_of(tensors, wanted, make);
   const std::vector<Piece> pieces = pieces_of(tensors, places, wanted);
   const bool routed = routes(tensors);
@@ -140,7 +144,7 @@ Result<Model> make_synthetic_model(const ModelSpec& spec, const TensorTable& ten
   });
   return bind_model(spec, default_hyperparameters(spec), named(tensors, places), places.memory);
 } catch (const std::bad_alloc&) {
-  return no_memory(tensors);
+  return no_memory(model_tensors);
 }
 
 }  // namespace rigcast::engine

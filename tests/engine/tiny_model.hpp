@@ -18,7 +18,9 @@
 #include "engine/architectures/bind_model.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 #include "engine/kernels/ref/quantize.hpp"
+#include "engine/model/file_tensors.hpp"
 #include "engine/model/model.hpp"
+#include "engine/model/recurrent_mixers.hpp"
 #include "engine/synth/synth.hpp"
 
 namespace rigcast::engine::fixtures {
@@ -89,6 +91,21 @@ inline bool is_one_of(std::string_view name, std::initializer_list<std::string_v
   return std::ranges::find(names, name) != names.end();
 }
 
+/// Heads of 128 values, as all published models have; two share a key. Layers that attend are every
+/// fourth, or every second.
+inline void give_recurrent_layers(ModelSpec& m) {
+  const bool is_delta_net = m.architecture.starts_with("qwen35");
+  const bool is_mamba = m.architecture == "granitehybrid";
+  if (!is_delta_net && !is_mamba && !m.architecture.starts_with("lfm2")) return;
+  m.attention_gate = is_delta_net;
+  const MixerWidths widths = is_delta_net ? MixerWidths{4, 4 * 128, 128, 4, 2}
+                             : is_mamba   ? MixerWidths{4, 8 * 32, 128, 8, 2}
+                                          : MixerWidths{3};
+  m.recurrent = recurrent_layers(m, widths);
+  if (is_delta_net) m.recurrent->full_attention_every = 4;
+  for (int i = 1; i < m.layers && !is_delta_net; i += 2) m.recurrent->attention_layers.push_back(i);
+}
+
 /// What all models of an architecture have.
 inline void give_own_traits(ModelSpec& m) {
   const std::string_view a = m.architecture;
@@ -99,7 +116,7 @@ inline void give_own_traits(ModelSpec& m) {
   m.qk_norm_wide = is_one_of(a, {"olmo2", "olmoe", "minimax-m2"});
   m.qk_norm |= m.qk_norm_wide || a.starts_with("qwen3") ||
                is_one_of(a, {"exaone4", "exaone-moe", "gemma3", "hunyuan-moe", "hy_v3",
-                             "bailingmoe2", "dots1"});
+                             "bailingmoe2", "dots1", "lfm2", "lfm2moe"});
   m.fused_qkv = is_one_of(a, {"phi3", "bailingmoe2"});
   m.fused_gate_up = is_one_of(a, {"phi3", "glm4"});
   if (is_one_of(a, {"gemma2", "gemma3", "glm4"})) m.norms_per_layer = 4;
@@ -110,8 +127,8 @@ inline void give_own_traits(std::string_view a, MixtureOfExperts& moe) {
   moe.expert_bias = a == "gpt-oss";
   moe.router_bias =
       moe.expert_bias || is_one_of(a, {"glm4moe", "minimax-m2", "ernie4_5-moe", "bailingmoe2",
-                                       "dots1", "exaone-moe", "hy_v3"});
-  moe.shared_gate = moe.shared_ffn > 0 && a == "qwen2moe";
+                                       "dots1", "exaone-moe", "hy_v3", "lfm2moe"});
+  moe.shared_gate = moe.shared_ffn > 0 && is_one_of(a, {"qwen2moe", "qwen35moe"});
 }
 
 }  // namespace tiny_detail
@@ -135,6 +152,7 @@ inline ModelSpec tiny_spec(const TinyTraits& t) {
   m.output_bias = t.output_bias;
   m.qk_norm = t.qk_norm;
   tiny_detail::give_own_traits(m);
+  tiny_detail::give_recurrent_layers(m);
   m.rope_freqs = t.rope_freqs;
   m.rope_factors = t.rope_factors;
   if (t.window > 0)
@@ -168,7 +186,9 @@ inline Hyperparameters tiny_hyperparameters(const TinyTraits& t) {
 namespace tiny_detail {
 
 inline bool takes_format(const Tensor& t) {
-  return t.dimensions > 1 && t.role != TensorRole::kRouter && t.role != TensorRole::kBias;
+  const bool is_taps = t.role == TensorRole::kRecurrent && t.shape[0] < 32;
+  return t.dimensions > 1 && t.role != TensorRole::kRouter && t.role != TensorRole::kBias &&
+         !is_taps;
 }
 
 inline std::shared_ptr<std::vector<TinyTensor>> make_tensors(const ModelSpec& spec,
@@ -178,7 +198,7 @@ inline std::shared_ptr<std::vector<TinyTensor>> make_tensors(const ModelSpec& sp
   const auto table = make_tensor_table(spec, *mix);
   RIGCAST_ASSERT(table.ok());
   auto tensors = std::make_shared<std::vector<TinyTensor>>();
-  for (Tensor t : table->tensors) {
+  for (Tensor t : file_tensors(spec, *table).tensors) {
     if (traits.format && takes_format(t)) {
       t.format = *traits.format;
       t.bytes = tensor_bytes(t.format, t.shape[0], t.shape[1] * t.shape[2]);

@@ -20,6 +20,9 @@ enum class NormPlan {
 
 enum class FfnActivation { kSilu, kGelu, kClampedSwiglu };
 
+/// What mixes tokens in recurrent layers.
+enum class Mixer { kNone, kShortConvolution, kDeltaNet, kMamba };
+
 /// RoPE in layers with a window.
 enum class LocalRope {
   kSame,      // as in the other layers
@@ -44,6 +47,7 @@ struct Architecture {
 
   NormPlan norms = NormPlan::kBefore;
   FfnActivation activation = FfnActivation::kSilu;
+  Mixer mixer = Mixer::kNone;
   /// False: queries and keys of this layer are not rotated. nullptr: those of all layers are.
   bool (*rotates)(const ModelSpec& spec, int layer) = nullptr;
   LocalRope local_rope = LocalRope::kSame;
@@ -65,6 +69,7 @@ struct Architecture {
   std::span<const std::string_view> own_keys{};
   std::span<const NeutralKey> own_neutral{};
   std::span<const WeightName> names{};
+  std::string_view final_norm = "output_norm.weight";
 };
 
 /// Its files' name of a weight, after "blk.N.".

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/kernels/cpu/elementwise.hpp"
+#include "engine/kernels/cpu/recurrent.hpp"
 #include "engine/model/model_bytes.hpp"
 #include "engine/synth/counter_rng.hpp"
 
@@ -89,6 +90,21 @@ void AttentionStage::norm_and_rotate(int layer, std::int64_t row, std::span<floa
   }
 }
 
+// Moves a row's queries and gates, which heads have side by side, to where each are.
+void AttentionStage::split_gate(int layer, std::int64_t row) {
+  const std::int64_t width = shape(layer).q_width(), dim = shape(layer).head_dim;
+  const float* from = q_and_gate_.data() + row * 2 * width;
+  for (std::int64_t at = row * width; at < (row + 1) * width; at += dim, from += 2 * dim) {
+    std::copy_n(from, dim, q_.data() + at);
+    std::copy_n(from + dim, dim, gate_.data() + at);
+  }
+}
+
+// attended *= sigmoid(gate), for elements from `first` on.
+void AttentionStage::apply_gate(std::int64_t first, std::span<float> attended) const {
+  cpu::sigmoid_multiply(attended, gate_.data() + first);
+}
+
 void AttentionStage::scale_query(std::int64_t row, std::span<float> q) const {
   const Hyperparameters& h = step_.model->hyper;
   if (h.temperature == 0) return;
@@ -102,6 +118,7 @@ void AttentionStage::place_queries(int layer, std::int64_t row) {
   const Layer& w = step_.layer(layer);
   const std::size_t q_width = std::size_t(w.attention.q_width()),
                     kv_width = std::size_t(w.attention.kv_width());
+  if (w.has_attention_gate()) split_gate(layer, row);
   float* q = q_.data() + std::size_t(row) * q_width;
   float* k = k_.data() + std::size_t(row) * kv_width;
   float* v = v_.data() + std::size_t(row) * kv_width;
@@ -143,24 +160,27 @@ void AttentionStage::attend_to_input(Worker& worker, int layer) {
   const Matrix& output = step_.layer(layer).output;
   const std::int64_t width = output.columns, dim = shape(layer).head_dim;
   const auto place = [&](std::int64_t row) { place_queries(layer, row); };
+  const bool gated = step_.layer(layer).has_attention_gate();
   if (step_.tokens == 1) {
     one_.prefetch_kv(worker, cached_kv(), layer, shape(layer).first_attended(step_.cached),
                      step_.cached + 1);
-    return attend_over_cache(
-        worker, layer, place,
-        {.before = [&] { step_.input.resize(width, 1, {&output}); },
-         .heads_done =
-             [&](std::int64_t begin, std::int64_t end) {
-               step_.input.set_part(
-                   begin * dim, {attn_out_.data() + begin * dim, std::size_t((end - begin) * dim)});
-             },
-         .heads = std::lcm(Input::kPart, dim) / dim});
+    return attend_over_cache(worker, layer, place,
+                             {.before = [&] { step_.input.resize(width, 1, {&output}); },
+                              .heads_done =
+                                  [&](std::int64_t begin, std::int64_t end) {
+                                    const std::span<float> done(attn_out_.data() + begin * dim,
+                                                                std::size_t((end - begin) * dim));
+                                    if (gated) apply_gate(begin * dim, done);
+                                    step_.input.set_part(begin * dim, done);
+                                  },
+                              .heads = std::lcm(Input::kPart, dim) / dim});
   }
   attend_over_cache(worker, layer, place, {});
   step_.prepare(
       worker, step_.input, width, {&output}, [] {},
       [&](std::int64_t row, std::span<float> out) {
         std::copy_n(attn_out_.data() + row * width, width, out.data());
+        if (gated) apply_gate(row * width, out);
       });
 }
 
@@ -172,6 +192,10 @@ void AttentionStage::size(int layer) {
   k_.resize(std::size_t(step_.tokens * shape.kv_width()));
   v_.resize(std::size_t(step_.tokens * shape.kv_width()));
   attn_out_.resize(q_.size());
+  if (step_.layer(layer).has_attention_gate()) {
+    q_and_gate_.resize(2 * q_.size());
+    gate_.resize(q_.size());
+  }
   if (step_.tokens > 1) batch_.plan(shape);
   TokenCount seen = 0;
   for (const StepSequence& s : step_.sequences)
@@ -248,7 +272,8 @@ void AttentionStage::compute(Worker& worker, int layer, const NextMatrices& next
                 [&](std::int64_t row, std::span<float> out) {
                   step_.normed_row(row, w.attention_norm, out);
                 });
-  const Product projections[] = {{&w.q, step_.input, q_.data(), q_width},
+  float* const q = w.has_attention_gate() ? q_and_gate_.data() : q_.data();
+  const Product projections[] = {{&w.q, step_.input, q, q_width},
                                  {&w.k, step_.input, k_.data(), kv_width},
                                  {&w.v, step_.input, v_.data(), kv_width}};
   multiply(worker, projections, scratch, step_.if_apart({&w.output}));

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "engine/backends/cpu/batch_attention.hpp"
-#include "engine/backends/cpu/cpu_step.hpp"
 #include "engine/backends/cpu/decode_attention.hpp"
+#include "engine/backends/cpu/step/cpu_step.hpp"
 #include "engine/kernels/cpu/attention.hpp"
 #include "engine/kv/kv_cache.hpp"
 #include "engine/model/rope.hpp"
@@ -57,6 +57,8 @@ class AttentionStage {
   void place_queries(int layer, std::int64_t row);
   void norm_and_rotate(int layer, std::int64_t row, std::span<float> heads,
                        const std::vector<float>& norm) const;
+  void split_gate(int layer, std::int64_t row);
+  void apply_gate(std::int64_t first, std::span<float> attended) const;
   void scale_query(std::int64_t row, std::span<float> q) const;
   void rope_query(int layer, float* q);
   void size(int layer);
@@ -74,6 +76,8 @@ class AttentionStage {
   BatchAttention batch_;
   // Buffers that begin at a cache line, as those of the step.
   cpu::AlignedVector<float> q_, k_, v_, attn_out_;
+  // Of layers whose queries have a gate: each head's query and gate; the gates, [token][heads].
+  cpu::AlignedVector<float> q_and_gate_, gate_;
   std::vector<cpu::AlignedVector<float>> angles_;  // of every rope: [token][pair][2]
   Partial partial_;
 };

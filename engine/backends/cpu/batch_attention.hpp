@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/backends/cpu/cpu_step.hpp"
+#include "engine/backends/cpu/step/cpu_step.hpp"
 #include "engine/kernels/cpu/aligned.hpp"
 #include "engine/kernels/cpu/attention.hpp"
 #include "engine/kv/kv_cache.hpp"

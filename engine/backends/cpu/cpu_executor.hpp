@@ -8,6 +8,9 @@
 
 namespace rigcast::engine {
 
+/// Of a model with recurrent layers the state after the last prompt is kept as well: truncate() to
+/// where a state is not kept has the next call compute the tokens from there, or from the first,
+/// anew.
 class CpuExecutor : public Executor {
  public:
   /// Throws MachineError if threads cannot be made, ShortOfMemory if the weights exceed
@@ -28,6 +31,9 @@ class CpuExecutor : public Executor {
   const KvCache& cache() const { return layers_.cache(); }
 
  private:
+  bool is_recurrent() const { return layers_.model().spec.recurrent.has_value(); }
+  void restore_state();
+  void keep_state(std::span<const std::int32_t> tokens);
   std::span<const float> steps(std::span<const std::int32_t> tokens, Logits which);
   std::span<const float> step(std::span<const std::int32_t> tokens, Logits which);
 
@@ -37,6 +43,10 @@ class CpuExecutor : public Executor {
   CpuLayers layers_;
   TokenCount cached_ = 0;  // tokens in the cache before this step
   std::vector<float> logits_;
+  // Of a model with recurrent layers: the tokens of the cache after the filled ones, and how many
+  // tokens the two states have seen; -1: unknown.
+  std::vector<std::int32_t> history_;
+  TokenCount filled_ = 0, state_at_ = 0, kept_at_ = -1;
 };
 
 }  // namespace rigcast::engine

@@ -19,7 +19,11 @@ CpuLayers::CpuLayers(std::shared_ptr<const Model> model, const CpuOptions& optio
       step_(std::move(model), options.threads),
       attention_(step_, options),
       ffn_(step_),
-      experts_(step_) {
+      experts_(step_),
+      states_(*step_.model, options.states, options.ram),
+      delta_net_(step_, states_),
+      short_convolution_(step_, states_),
+      mamba_(step_, states_) {
   if (const auto error = check_layers_on_cpu(*step_.model)) throw MachineError(error->text());
   for (int layer = 0; layer < int(step_.model->layers.size()); ++layer) {
     first_stages_.push_back(stages_.size());
@@ -45,6 +49,8 @@ void CpuLayers::begin_step(Worker& worker, std::span<const StepSequence> sequenc
     allocate_buffers(sequences.back().first + sequences.back().tokens);
     step_.begin(sequences);
     step_.isolates_rows = isolates_rows;
+    for (const StepSequence& s : step_.sequences)
+      if (s.cached == 0 && !states_.empty()) states_.clear(s.state);
     attention_.begin();
   });
   attention_.compute_angles(worker);
@@ -81,6 +87,9 @@ NextMatrices CpuLayers::first_of(const Stage& stage) const {
     case FusedBlock::kAttention: return {&w.q, &w.k, &w.v};
     case FusedBlock::kFfn: return {&w.gate, &w.up};
     case FusedBlock::kExperts: return {&w.router};
+    case FusedBlock::kDeltaNet: return {&w.mixer_in, &w.mixer_gate};
+    case FusedBlock::kMamba:
+    case FusedBlock::kShortConvolution: return {&w.mixer_in};
   }
   return {};
 }
@@ -90,6 +99,10 @@ void CpuLayers::compute(Worker& worker, const Stage& stage, const NextMatrices& 
     case FusedBlock::kAttention: return attention_.compute(worker, stage.layer, next);
     case FusedBlock::kFfn: return ffn_.compute(worker, stage.layer, next);
     case FusedBlock::kExperts: return experts_.compute(worker, stage.layer, next);
+    case FusedBlock::kDeltaNet: return delta_net_.compute(worker, stage.layer, next);
+    case FusedBlock::kMamba: return mamba_.compute(worker, stage.layer, next);
+    case FusedBlock::kShortConvolution:
+      return short_convolution_.compute(worker, stage.layer, next);
   }
 }
 

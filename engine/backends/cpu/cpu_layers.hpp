@@ -10,9 +10,13 @@
 #include <vector>
 
 #include "engine/backends/cpu/attention_stage.hpp"
-#include "engine/backends/cpu/cpu_step.hpp"
 #include "engine/backends/cpu/experts_stage.hpp"
 #include "engine/backends/cpu/ffn_stage.hpp"
+#include "engine/backends/cpu/recurrent/delta_net_stage.hpp"
+#include "engine/backends/cpu/recurrent/mamba_stage.hpp"
+#include "engine/backends/cpu/recurrent/recurrent_states.hpp"
+#include "engine/backends/cpu/recurrent/short_convolution_stage.hpp"
+#include "engine/backends/cpu/step/cpu_step.hpp"
 #include "engine/memory/ram.hpp"
 #include "engine/model/fused_blocks.hpp"
 #include "engine/model/model.hpp"
@@ -66,6 +70,7 @@ class CpuLayers {
 
   KvCache& cache() { return attention_.cache(); }
   const KvCache& cache() const { return attention_.cache(); }
+  RecurrentStates& states() { return states_; }
   const Model& model() const { return *step_.model; }
   MovedBytes take_bytes() { return std::exchange(step_.bytes, {}); }
   void record_into(Recorder* recorder) { step_.recorder = recorder; }
@@ -91,6 +96,10 @@ class CpuLayers {
   AttentionStage attention_;
   FfnStage ffn_;
   ExpertsStage experts_;
+  RecurrentStates states_;
+  DeltaNetStage delta_net_;
+  ShortConvolutionStage short_convolution_;
+  MambaStage mamba_;
   std::vector<Stage> stages_;  // stages of all layers, in order
   // Index of each layer's first stage, and the total number.
   std::vector<std::size_t> first_stages_;

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "engine/backends/cpu/cpu_step.hpp"
 #include "engine/backends/cpu/expert_jobs.hpp"
+#include "engine/backends/cpu/step/cpu_step.hpp"
 #include "engine/kernels/ref/ops.hpp"
 
 namespace rigcast::engine {

@@ -1,7 +1,7 @@
 #pragma once
 // One layer's dense FFN.
 
-#include "engine/backends/cpu/cpu_step.hpp"
+#include "engine/backends/cpu/step/cpu_step.hpp"
 
 namespace rigcast::engine {
 

@@ -11,6 +11,7 @@
 #include "engine/architectures/architecture.hpp"
 #include "engine/gguf/clean_text.hpp"
 #include "engine/gguf/model/tensor_name.hpp"
+#include "engine/model/file_tensors.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -78,7 +79,7 @@ std::optional<Error> check_every_tensor(const GgufFile& file, const ModelSpec& s
   const auto mix = QuantMix::from_name("F32");  // shapes are the same in any mix
   const auto expected = make_tensor_table(spec, *mix);
   if (!expected) return refused(file, expected.error().message, expected.error().hint);
-  for (const Tensor& t : expected->tensors) {
+  for (const Tensor& t : file_tensors(spec, *expected).tensors) {
     const TensorInfo* found = file.find_tensor(t.name);
     if (!found)
       return refused(file, fmt::format("there is no \"{}\"", t.name),

@@ -10,9 +10,11 @@
 #include <utility>
 
 #include "core/text/nearest_name.hpp"
+#include "engine/architectures/architecture.hpp"
 #include "engine/gguf/clean_text.hpp"
 #include "engine/gguf/model/check_layout.hpp"
 #include "engine/gguf/model/tensor_name.hpp"
+#include "engine/model/recurrent_mixers.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -55,6 +57,7 @@ class SpecReader {
     read_latent_attention();
     read_indexer();
     read_traits();
+    read_recurrent_layers();
     if (meta_.error()) return *meta_.error();
     if (auto error = check_layout(file_, spec_)) return *error;
     return std::move(spec_);
@@ -74,10 +77,18 @@ class SpecReader {
   void read_latent_attention();
   void read_indexer();
   void read_traits();
+  void read_kv_heads();
+  void read_recurrent_layers();
+  void read_mixers();
   int count_norms() const;
 
   std::string key(std::string_view end) const {
     return fmt::format("{}.{}", spec_.architecture, end);
+  }
+  // What the architecture has in recurrent layers.
+  Mixer mixer() const {
+    const Architecture* const known = find_architecture(spec_.architecture);
+    return known ? known->mixer : Mixer::kNone;
   }
   // The tensor of that name in the first layer that has it, or outside of layers.
   const TensorInfo* trait(std::string_view name) const {
@@ -121,7 +132,7 @@ void SpecReader::index_traits() {
     const auto begin = std::size_t(name.stem.data() - t.name.data());
     const auto [at, fresh] = traits_.try_emplace(t.name.substr(begin), std::pair(name.layer, &t));
     if (!fresh && name.layer < at->second.first) at->second = {name.layer, &t};
-    if (role_of(name, t.dimensions) == TensorRole::kRecurrent)
+    if (role_of(name, t.dimensions) == TensorRole::kRecurrent && mixer() == Mixer::kNone)
       return meta_.refuse(fmt::format("\"{}\": recurrent layers are not understood from a file",
                                       clean_text(t.name)),
                           std::string(kUseCatalogue));
@@ -141,8 +152,7 @@ void SpecReader::read_layers() {
 void SpecReader::read_heads() {
   spec_.hidden = meta_.integer(key("embedding_length"), 1, kMaxWidth);
   spec_.heads = int(meta_.integer(key("attention.head_count"), 1, kMaxHeads));
-  spec_.kv_heads =
-      int(meta_.integer_or(key("attention.head_count_kv"), spec_.heads, 1, spec_.heads));
+  read_kv_heads();
   if (spec_.heads % spec_.kv_heads != 0)
     meta_.refuse(
         fmt::format("{} query heads are no multiple of {} KV heads", spec_.heads, spec_.kv_heads));
@@ -163,6 +173,33 @@ void SpecReader::read_heads() {
                                key(other), width, spec_.head_dim),
                    std::string(kUseCatalogue));
   }
+}
+
+// Files of some architectures give the number for every layer: 0 of a recurrent one.
+void SpecReader::read_kv_heads() {
+  const std::string name = key("attention.head_count_kv");
+  const Value* const value = file_.metadata().find(name);
+  const auto by_layer = value ? value->integers() : std::nullopt;
+  if (mixer() == Mixer::kNone || mixer() == Mixer::kDeltaNet || !by_layer) {
+    spec_.kv_heads = int(meta_.integer_or(name, spec_.heads, 1, spec_.heads));
+    return;
+  }
+  spec_.recurrent.emplace();
+  spec_.kv_heads = 1;  // if the numbers are refused
+  std::int64_t found = 0;
+  for (std::size_t i = 0; i < by_layer->size(); ++i) {
+    const std::int64_t heads = (*by_layer)[i];
+    if (heads == 0) continue;
+    if (heads < 0 || heads > spec_.heads || (found > 0 && heads != found))
+      return meta_.refuse(
+          fmt::format("\"{}\" has layers of {} and of {} heads", name, found, heads));
+    found = heads;
+    spec_.recurrent->attention_layers.push_back(int(i));
+  }
+  if (by_layer->size() != std::size_t(spec_.layers) || found == 0)
+    meta_.refuse(fmt::format("\"{}\" has {} numbers, expected those of {} layers, one more than 0",
+                             name, by_layer->size(), spec_.layers));
+  if (found > 0) spec_.kv_heads = int(found);
 }
 
 void SpecReader::read_vocabulary() {
@@ -315,6 +352,43 @@ void SpecReader::read_traits() {
       meta_.integer_or(key("embedding_length_per_layer_input"), 0, 0, kMaxWidth);
   spec_.layer_scale = has("layer_output_scale.weight");
   spec_.nextn_embeddings = has("nextn.embed_tokens.weight");
+}
+
+// Which layers are recurrent, and how wide their mixers are.
+void SpecReader::read_recurrent_layers() {
+  if (mixer() == Mixer::kNone || meta_.error()) return;
+  if (mixer() != Mixer::kDeltaNet) {
+    if (spec_.recurrent) read_mixers();
+    return;
+  }
+  constexpr int kEvery = 4;  // of files without the key, as in llama.cpp
+  spec_.recurrent.emplace();
+  spec_.recurrent->full_attention_every =
+      int(meta_.integer_or(key("full_attention_interval"), kEvery, 1, 1000));
+  spec_.fused_qkv = false;  // the matrix of that name is a mixer's
+  read_mixers();
+}
+
+void SpecReader::read_mixers() {
+  MixerWidths w;
+  if (mixer() == Mixer::kShortConvolution) {
+    w.conv_kernel = meta_.integer(key("shortconv.l_cache"), 2, 64);
+  } else {
+    w.conv_kernel = meta_.integer(key("ssm.conv_kernel"), 2, 64);
+    w.inner_size = meta_.integer(key("ssm.inner_size"), 1, kMaxWidth);
+    w.state_size = meta_.integer(key("ssm.state_size"), 1, kMaxHeads);
+    w.time_step_rank = meta_.integer(key("ssm.time_step_rank"), 1, kMaxHeads);
+    w.group_count = meta_.integer(key("ssm.group_count"), 1, kMaxHeads);
+  }
+  if (meta_.error()) return;
+  const RecurrentLayers counts = recurrent_layers(spec_, w);
+  spec_.recurrent->state_bytes = counts.state_bytes;
+  spec_.recurrent->layer_parameters = counts.layer_parameters;
+  spec_.recurrent->layer_f32_parameters = counts.layer_f32_parameters;
+  const bool whole = w.group_count == 0 || w.time_step_rank % w.group_count == 0;
+  if (!whole || mixer_widths(spec_) != w)
+    meta_.refuse("the recurrent layers have widths that are not understood",
+                 std::string(kUseCatalogue));
 }
 
 }  // namespace

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "core/base/error.hpp"
 #include "engine/kernels/ref/dequantize.hpp"
 #include "engine/kernels/ref/ops.hpp"
+#include "engine/kernels/ref/recurrent.hpp"
 #include "engine/model/rope.hpp"
 
 namespace rigcast::engine::ref {
@@ -14,10 +16,12 @@ namespace {
 
 using Vector = std::vector<float>;
 
-// Keys and values of one layer: for each token so far a row of all KV heads.
+// Keys and values of one layer: for each token so far a row of all KV heads. Of a recurrent one,
+// what was convolved of the tokens before, and the states of heads.
 struct LayerCache {
   Vector keys;
   Vector values;
+  Vector before, states;
 };
 
 // The state of one token during the forward pass.
@@ -50,6 +54,17 @@ Vector scaled(Vector x, float factor) {
   return x;
 }
 
+Vector each(Vector x, float (*function)(float)) {
+  for (float& v : x) v = function(v);
+  return x;
+}
+
+// x * function(gate)
+Vector gated(Vector x, const Vector& gate, float (*function)(float)) {
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] *= function(gate[i]);
+  return x;
+}
+
 // Applies change(head) to each head of a vector of contiguous heads.
 template <class Change>
 Vector each_head(Vector heads, std::int64_t head_dim, const Change& change) {
@@ -77,6 +92,92 @@ Vector attention(const Layer& layer, Token& token, Activation query, LayerCache&
            shape.first_attended(token.position), token.position + 1, scores,
            std::span(out).subspan(std::size_t(head) * width, width));
   }
+  return out;
+}
+
+// One half of every head of x.
+Vector half_of_heads(const Vector& x, std::int64_t head_dim, bool second) {
+  const auto width = std::size_t(head_dim);
+  Vector out;
+  for (std::size_t at = second ? width : 0; at < x.size(); at += 2 * width)
+    out.insert(out.end(), x.begin() + std::ptrdiff_t(at), x.begin() + std::ptrdiff_t(at + width));
+  return out;
+}
+
+Vector convolved(const Vector& x, const Vector& taps, LayerCache& cache) {
+  cache.before.resize(taps.size() - x.size());
+  return convolve(taps, x, cache.before);
+}
+
+// Two gates around a convolution; x has the three vectors.
+Vector short_convolution(const Vector& x, const Vector& taps, LayerCache& cache) {
+  const std::size_t width = x.size() / 3;
+  Vector inner(x.begin(), x.begin() + std::ptrdiff_t(width));
+  for (std::size_t i = 0; i < width; ++i) inner[i] *= x[2 * width + i];
+  Vector out = convolved(inner, taps, cache);
+  for (std::size_t i = 0; i < width; ++i) out[i] *= x[width + i];
+  return out;
+}
+
+// Heads of values share keys in turn: number h has those of group h modulo their number.
+Vector delta_net(const Layer& layer, const LayerOp& op, Token& token, float eps,
+                 LayerCache& cache) {
+  const MixerWidths& m = layer.mixer;
+  const Vector &decay = vector_of(layer, op.weights[0]), &bias = vector_of(layer, op.weights[1]);
+  const auto width = std::size_t(m.state_size), groups = std::size_t(m.groups_width());
+  Vector x = token[op.in];
+  const auto part = [&](std::size_t at) { return std::span(x).subspan(at, width); };
+  for (std::size_t at = 0; at < 2 * groups; at += width) normalise(part(at), eps);
+  const auto heads = std::size_t(m.time_step_rank);
+  cache.states.resize(heads * width * width);
+  Vector out(heads * width);
+  for (std::size_t h = 0; h < heads; ++h) {
+    const std::size_t group = h % std::size_t(m.group_count) * width;
+    const float step = softplus(token[Activation::kAlpha][h] + bias[h]);
+    delta_rule(std::span(cache.states).subspan(h * width * width, width * width), part(group),
+               part(groups + group), part(2 * groups + h * width),
+               {std::exp(decay[h] * step), sigmoid(token[Activation::kBeta][h])},
+               1 / std::sqrt(float(width)), std::span(out).subspan(h * width, width));
+  }
+  return out;
+}
+
+// `x` is z, then what is convolved (values, keys and queries), then time steps. Neighbouring heads
+// share keys.
+Vector mamba(const Layer& layer, const LayerOp& op, const Vector& x, LayerCache& cache) {
+  const MixerWidths& m = layer.mixer;
+  const auto weight = [&](std::size_t i) -> const Vector& {
+    return vector_of(layer, op.weights[i]);
+  };
+  const auto inner = std::size_t(m.inner_size), width = std::size_t(m.state_size),
+             groups = std::size_t(m.groups_width()), heads = std::size_t(m.time_step_rank);
+  const auto begin = x.begin() + std::ptrdiff_t(inner);
+  Vector mixed = convolved(Vector(begin, begin + m.convolved()), weight(0), cache);
+  add(mixed, weight(1), 1);
+  mixed = each(std::move(mixed), silu);
+  cache.states.resize(inner * width);
+  Vector out(inner);
+  const std::size_t rows = inner / heads;
+  for (std::size_t h = 0; h < heads; ++h) {
+    const std::size_t key = inner + h / (heads / std::size_t(m.group_count)) * width;
+    const auto all = std::span(mixed);
+    const float step = softplus(x[inner + mixed.size() + h] + weight(3)[h]);
+    delta_rule(std::span(cache.states).subspan(h * rows * width, rows * width),
+               all.subspan(key + groups, width), all.subspan(key, width),
+               all.subspan(h * rows, rows), {std::exp(weight(2)[h] * step), step, false}, 1,
+               std::span(out).subspan(h * rows, rows));
+    for (std::size_t i = h * rows; i < (h + 1) * rows; ++i) out[i] += weight(4)[h] * mixed[i];
+  }
+  return gated(std::move(out), x, silu);
+}
+
+// A norm of each group, whose weights are one after the other.
+Vector group_rms_norm(const Layer& layer, const Vector& x, const Vector& weight, float eps) {
+  Vector out(x.size());
+  const std::size_t width = x.size() / std::size_t(layer.mixer.group_count);
+  for (std::size_t at = 0; at < x.size(); at += width)
+    rms_norm(std::span(x).subspan(at, width), std::span(weight).subspan(at, width), eps,
+             std::span(out).subspan(at, width));
   return out;
 }
 
@@ -170,6 +271,18 @@ Vector result_of(const LayerOp& op, const Model& model, const Layer& layer, Toke
     case OpKind::kClampedExperts: return experts(model, layer, op, token);
     case OpKind::kSharedExpert: return sum(token[op.out], shared_expert(layer, op, x));
     case OpKind::kAddResidual: return sum(token[op.out], x, model.hyper.residual_scale);
+    case OpKind::kTakeQuery: return half_of_heads(x, layer.attention.head_dim, false);
+    case OpKind::kTakeGate: return half_of_heads(x, layer.attention.head_dim, true);
+    case OpKind::kSigmoidGate: return gated(token[op.out], x, sigmoid);
+    case OpKind::kConvolve: return each(convolved(x, vector(), cache), silu);
+    case OpKind::kShortConvolution: return short_convolution(x, vector(), cache);
+    case OpKind::kDeltaNet: return delta_net(layer, op, token, eps, cache);
+    case OpKind::kMamba: return mamba(layer, op, x, cache);
+    case OpKind::kGroupRmsNorm: return group_rms_norm(layer, x, vector(), eps);
+    case OpKind::kGatedRmsNorm:
+      return gated(each_head(token[op.out], layer.mixer.state_size,
+                             [&](std::span<float> head) { rms_norm(head, vector(), eps, head); }),
+                   x, silu);
   }
   RIGCAST_ASSERT(false);
 }

@@ -37,19 +37,9 @@ TEST_CASE("Models of the catalogue are executed, but for these", "[engine][archi
                                           "glm-4.7-flash",
                                           "glm-5",
                                           "glm-5.2",
-                                          "granite-4.0-h-micro",
-                                          "granite-4.0-h-small",
-                                          "granite-4.0-h-tiny",
                                           "kimi-k2",
                                           "kimi-k2.5",
                                           "kimi-linear-48b-a3b",
-                                          "lfm2-1.2b",
-                                          "lfm2-2.6b",
-                                          "lfm2-24b-a2b",
-                                          "lfm2-350m",
-                                          "lfm2-700m",
-                                          "lfm2-8b-a1b",
-                                          "lfm2.5-8b-a1b",
                                           "ling-3.0-tiny",
                                           "llama-4-maverick",
                                           "llama-4-scout",
@@ -63,16 +53,7 @@ TEST_CASE("Models of the catalogue are executed, but for these", "[engine][archi
                                           "nemotron-nano-9b-v2",
                                           "phi-2",
                                           "phi-3.5-moe",
-                                          "qwen3-next-80b-a3b",
-                                          "qwen3.5-0.8b",
-                                          "qwen3.5-122b-a10b",
-                                          "qwen3.5-27b",
-                                          "qwen3.5-2b",
-                                          "qwen3.5-35b-a3b",
-                                          "qwen3.5-397b-a17b",
-                                          "qwen3.5-4b",
-                                          "qwen3.5-9b",
-                                          "qwen3.8-27b"};
+                                          "qwen3-next-80b-a3b"};
   std::set<std::string> refused;
   int executed = 0;
   for (const auto& entry :
@@ -97,7 +78,7 @@ TEST_CASE("Models of the catalogue are executed, but for these", "[engine][archi
     CHECK(named);
   }
   CHECK(refused == expected);
-  CHECK(executed == 131);
+  CHECK(executed == 150);
 }
 
 }  // namespace rigcast::engine

@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/engine/architectures/double_recurrent.hpp"
+
 namespace rigcast::engine::fixtures {
 
 using Doubles = std::vector<double>;
@@ -37,6 +39,11 @@ struct Described {
   int groups = 1, groups_used = 1;  // of experts
   bool turns_before_norms = false;
   bool tied = false;
+  bool gated_attention = false;  // each head of queries is followed by its gate
+  enum { kNoMixer, kShortConvolution, kDeltaNet, kMamba } mixer = kNoMixer;
+  std::function<bool(int layer)> recurrent = [](int) { return false; };
+  MixerSizes mixer_sizes;
+  std::string final_norm = "output_norm.weight";
 
   bool halves = true;  // element i turns with i + n / 2; else 2 i with 2 i + 1
   int turned = 32;
@@ -58,6 +65,7 @@ class DoubleModel {
   std::vector<Doubles> forward(const std::vector<std::int32_t>& tokens) {
     std::vector<Doubles> logits;
     cache_.assign(std::size_t(d_.layers), {});
+    states_.assign(std::size_t(d_.layers), {});
     for (std::size_t t = 0; t < tokens.size(); ++t) logits.push_back(token(int(t), tokens[t]));
     return logits;
   }
@@ -118,6 +126,7 @@ class DoubleModel {
                 rows);
     else
       y = times(get(at(layer, std::string("attn_") + which + ".weight")), x);
+    if (which == 'q' && d_.gated_attention) y = half(y, false);
     if (const Doubles* bias = find(at(layer, std::string("attn_") + which + ".bias")))
       for (std::size_t i = 0; i < rows; ++i) y[i] += (*bias)[i];
     return which == 'v' || d_.turns_before_norms ? y : head_normed(layer, which, std::move(y));
@@ -130,6 +139,37 @@ class DoubleModel {
     for (std::size_t h = 0; h < y.size(); h += std::size_t(d_.head_dim))
       norm(y.data() + h, std::size_t(d_.head_dim), weight);
     return y;
+  }
+
+  // One of two halves of every head.
+  Doubles half(const Doubles& x, bool second) const {
+    const auto dim = std::size_t(d_.head_dim);
+    Doubles out;
+    for (std::size_t i = 0; i < x.size(); ++i)
+      if ((i / dim % 2 == 1) == second) out.push_back(x[i]);
+    return out;
+  }
+
+  Doubles mixed(int layer, const Doubles& x) {
+    const auto weight = [&](const char* name) -> const Doubles& { return get(at(layer, name)); };
+    DoubleState& state = states_[std::size_t(layer)];
+    if (d_.mixer == Described::kShortConvolution)
+      return times(weight("shortconv.out_proj.weight"),
+                   double_short_convolution(times(weight("shortconv.in_proj.weight"), x),
+                                            weight("shortconv.conv.weight"), state));
+    if (d_.mixer == Described::kMamba)
+      return times(
+          weight("ssm_out.weight"),
+          double_mamba(times(weight("ssm_in.weight"), x),
+                       {weight("ssm_conv1d.weight"), weight("ssm_conv1d.bias"), weight("ssm_a"),
+                        weight("ssm_dt.bias"), weight("ssm_d"), find(at(layer, "ssm_norm.weight"))},
+                       d_.mixer_sizes, d_.eps, state));
+    const DeltaInputs in = {
+        times(weight("attn_qkv.weight"), x), times(weight("attn_gate.weight"), x),
+        times(weight("ssm_alpha.weight"), x), times(weight("ssm_beta.weight"), x)};
+    const DeltaWeights w = {weight("ssm_conv1d.weight"), weight("ssm_a"), weight("ssm_dt.bias"),
+                            weight("ssm_norm.weight")};
+    return times(weight("ssm_out.weight"), double_delta_net(in, w, d_.mixer_sizes, d_.eps, state));
   }
 
   void turn(int layer, int position, Doubles& heads) const {
@@ -164,6 +204,10 @@ class DoubleModel {
     const int first = window > 0 ? std::max(0, position + 1 - window) : 0;
     Doubles out(q.size());
     for (int head = 0; head < d_.heads; ++head) attend(layer, head, first, q, cache, out);
+    if (d_.gated_attention) {
+      const Doubles gate = half(times(get(at(layer, "attn_q.weight")), x), true);
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] /= 1 + std::exp(-gate[i]);
+    }
     return plus(times(get(at(layer, "attn_output.weight")), out), at(layer, "attn_output.bias"), 0);
   }
 
@@ -292,11 +336,13 @@ class DoubleModel {
       const auto input = [&](const std::string& name) {
         return d_.norms_input ? normed(x, get(at(layer, name + ".weight"))) : x;
       };
-      add(layer, "post_attention_norm.weight", attention(layer, position, input("attn_norm")), x);
+      const Doubles in = input("attn_norm");
+      add(layer, "post_attention_norm.weight",
+          d_.recurrent(layer) ? mixed(layer, in) : attention(layer, position, in), x);
       add(layer, "post_ffw_norm.weight", ffn(layer, input(d_.ffn_norm)), x);
     }
-    Doubles logits = times(get(d_.tied ? "token_embd.weight" : "output.weight"),
-                           normed(x, get("output_norm.weight")));
+    Doubles logits =
+        times(get(d_.tied ? "token_embd.weight" : "output.weight"), normed(x, get(d_.final_norm)));
     for (double& v : logits) v = capped(v / d_.logit_divisor, d_.logit_cap);
     return logits;
   }
@@ -304,6 +350,7 @@ class DoubleModel {
   Described d_;
   std::map<std::string, Doubles> tensors_;
   std::vector<Kv> cache_;
+  std::vector<DoubleState> states_;
 };
 
 }  // namespace rigcast::engine::fixtures

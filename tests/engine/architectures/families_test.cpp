@@ -187,6 +187,34 @@ Described plain(const std::string& architecture) {
          d.norms_input = false;
          d.norms_output = true;
        }},
+      {"qwen35",
+       [&] {
+         rope(true, 1e7, 1e-6, 8);
+         d.head_norm = Described::kEachHead;
+         d.ffn_norm = "post_attention_norm";
+         d.gated_attention = true;
+         d.mixer = Described::kDeltaNet;
+         d.recurrent = [](int layer) { return layer != 3; };
+       }},
+      {"granitehybrid",
+       [&] {
+         d.frequency = [](int, int) { return 0.0; };
+         d.embedding_scale = 12;
+         d.residual_scale = 0.22;
+         d.score_scale = 1.0 / 32;
+         d.logit_divisor = 8;
+         d.mixer = Described::kMamba;
+         d.mixer_sizes = {8, 2, 128};
+         d.recurrent = [](int layer) { return layer % 2 == 0; };
+       }},
+      {"lfm2",
+       [&] {
+         rope(true, 1e6, 1e-5);
+         d.head_norm = Described::kEachHead;
+         d.mixer = Described::kShortConvolution;
+         d.recurrent = [](int layer) { return layer % 2 == 0; };
+         d.final_norm = "token_embd_norm.weight";
+       }},
       {"gemma",
        [&] {
          rope(true, 1e4, 1e-6);
@@ -198,6 +226,12 @@ Described plain(const std::string& architecture) {
     d = plain("gemma");
     d.norms_output = true;
     if (architecture == "gemma3") d.head_norm = Described::kEachHead;
+    return d;
+  }
+  if (architecture == "qwen35moe") return plain("qwen35");
+  if (architecture == "lfm2moe") {
+    d = plain("lfm2");
+    d.sigmoids = true;
     return d;
   }
   all.at(architecture)();
@@ -389,6 +423,40 @@ TEST_CASE("Biased experts stay close to the reference in every format", "[engine
   }
 }
 
+// States of recurrent layers cannot be cut: they are kept after a prompt, or computed anew.
+TEST_CASE("Truncation leaves the reference's logits in every family", "[engine][families]") {
+  const auto tokens = prompt_of(60, 200);
+  for (const FamilyFile& family : family_files()) {
+    if (family.traits.layers > 8) continue;  // a variant of a family that is here
+    const auto file = loaded(family);
+    const auto want = ref::forward(file->model, tokens);
+    CpuExecutor executor(std::shared_ptr<const Model>(file, &file->model),
+                         CpuOptions{2, kExact, 16, 16});
+    const std::vector<std::int32_t> others = prompt_of(20, 31);
+    const auto check = [&](TokenCount from) {
+      const auto rest = std::span(tokens).subspan(std::size_t(from));
+      const auto got = executor.forward(rest, Logits::kAll);
+      const std::vector<float> all(got.begin(), got.end());
+      const Agreement a = compare(
+          all, std::vector<std::vector<float>>(want.begin() + std::ptrdiff_t(from), want.end()));
+      CAPTURE(family.name, from, a.nmse);
+      CHECK(a.nmse <= 1e-9);
+    };
+    executor.forward(std::span(tokens).first(40), Logits::kNone);
+    for (const std::int32_t other : others) executor.forward({&other, 1}, Logits::kNone);
+    executor.truncate(40);  // to the end of a prompt
+    check(40);
+    executor.truncate(50);  // after it; then before it
+    check(50);
+    executor.truncate(17);
+    executor.forward(others, Logits::kNone);
+    executor.truncate(17);
+    check(17);
+    executor.truncate(0);
+    check(0);
+  }
+}
+
 // A prompt in chunks beside one that decodes, in steps of both.
 TEST_CASE("Steps of several sequences give the reference's logits in every family",
           "[engine][families]") {
@@ -407,8 +475,8 @@ TEST_CASE("Steps of several sequences give the reference's logits in every famil
       std::vector<SequenceStep> steps = {
           {std::span(first).subspan(at, count), TokenCount(at), first_blocks}};
       if (others > 0)
-        steps.push_back(
-            {std::span(second).subspan(other, others), TokenCount(other), second_blocks});
+        steps.push_back({std::span(second).subspan(other, others), TokenCount(other), second_blocks,
+                         nullptr, 1});
       const auto logits = executor.logits(steps);
       got.insert(got.end(), logits.begin(), logits.begin() + 200);
       expected.push_back(want[at + count - 1]);

@@ -12,6 +12,7 @@
 
 #include "core/model/tensor_table.hpp"
 #include "engine/gguf/header.hpp"
+#include "engine/model/file_tensors.hpp"
 #include "engine/synth/file_metadata.hpp"
 #include "engine/synth/synth.hpp"
 #include "tests/engine/random_values.hpp"
@@ -127,7 +128,10 @@ inline std::vector<FamilyFile> routed_files() {
                         {"bailingmoe2", "bailingmoe2", 160, 1, 0, 0.05f},
                         {"dots1", "dots1", 320, 1, 0, 0.05f},
                         {"exaone-moe", "exaone-moe", 160, 1, 0, 0.05f},
-                        {"hy_v3", "hy_v3", 160, 1, 0, 0.05f}};
+                        {"hy_v3", "hy_v3", 160, 1, 0, 0.05f},
+                        {"qwen35moe", "qwen35moe", 160},
+                        {"lfm2moe", "lfm2moe", 0, 1, 0, 0.05f},
+                        {"granitehybrid-moe", "granitehybrid", 320}};
   std::vector<FamilyFile> out;
   for (const Case& c : cases) {
     FamilyFile f{c.name, family_traits(c.architecture)};
@@ -188,6 +192,8 @@ inline std::vector<FamilyFile> family_files() {
     out.push_back({mixture, t});
   }
   out.push_back(gpt_oss_file());
+  for (const char* recurrent : {"qwen35", "lfm2", "granitehybrid"})
+    out.push_back({recurrent, family_traits(recurrent)});
   for (FamilyFile& f : windowed_files()) out.push_back(std::move(f));
   for (FamilyFile& f : routed_files()) out.push_back(std::move(f));
   return out;
@@ -219,8 +225,9 @@ inline std::string bytes_of(const FamilyFile& f) {
   const ModelSpec spec = spec_of(f);
   const auto mix = QuantMix::from_name(f.mix);
   RIGCAST_ASSERT(mix.ok());
-  auto table = make_tensor_table(spec, *mix);
-  RIGCAST_ASSERT(table.ok());
+  const auto own = make_tensor_table(spec, *mix);
+  RIGCAST_ASSERT(own.ok());
+  std::optional<TensorTable> table = file_tensors(spec, *own);
   for (Tensor& t : table->tensors)
     if (f.expert_format && is_expert(t.role)) {
       t.format = *f.expert_format;

@@ -7,6 +7,8 @@
 
 #include "core/catalogue/catalogue.hpp"
 #include "core/model/tensor_table.hpp"
+#include "engine/architectures/architecture.hpp"
+#include "engine/model/file_tensors.hpp"
 #include "engine/model/model.hpp"
 #include "tests/catch.hpp"
 #include "tests/paths.hpp"
@@ -20,17 +22,21 @@ TEST_CASE("The list of a layer's weights names what tables of tensors have", "[e
   std::set<std::string> unseen;
   for_each_weight([&](LayerWeight weight, const auto&) { unseen.emplace(name_of(weight)); }, any);
   for (const char* id : {"llama-3.1-8b", "qwen2.5-7b", "qwen3-0.6b", "qwen3-30b-a3b", "gemma-2-2b",
-                         "gpt-oss-20b", "qwen2-57b-a14b", "minimax-m2"}) {
+                         "gpt-oss-20b", "qwen2-57b-a14b", "minimax-m2", "qwen3.5-0.8b",
+                         "granite-4.0-h-micro"}) {
     const auto spec = catalogue.model(id);
     REQUIRE(spec);
     const auto table = make_tensor_table(*spec, *QuantMix::from_name("Q4_K_M"));
     REQUIRE(table);
     Layer layer;
     std::map<std::string, TensorRole> roles;
+    const Architecture& architecture = *find_architecture(spec->architecture);
     for_each_weight(
-        [&](LayerWeight weight, const auto&) { roles.emplace(name_of(weight), role_of(weight)); },
+        [&](LayerWeight weight, const auto&) {
+          roles.emplace(weight_name(architecture, weight), role_of(weight));
+        },
         layer);
-    for (const Tensor& t : table->tensors) {
+    for (const Tensor& t : file_tensors(*spec, *table).tensors) {
       if (!t.name.starts_with("blk.0.")) continue;
       const std::string name = t.name.substr(6);
       INFO(id << ": " << name);
@@ -49,7 +55,7 @@ TEST_CASE("Matrices, stacks and vectors make up a layer's weights", "[engine][mo
   for_each_stack([&](LayerWeight, const MatrixStack&) { ++stacks; }, layer);
   for_each_vector([&](LayerWeight, const std::vector<float>&) { ++vectors; }, layer);
   for_each_weight([&](LayerWeight, const auto&) { ++all; }, layer);
-  CHECK(matrices == 11);
+  CHECK(matrices == 16);
   CHECK(stacks == 3);
   CHECK(matrices + stacks + vectors == all);
 }

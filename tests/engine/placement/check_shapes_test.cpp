@@ -59,6 +59,16 @@ TEST_CASE(
   CHECK(says(refusal(t), "with norms of rotated heads"));
 }
 
+TEST_CASE("Recurrent layers are refused on a GPU, with the layer") {
+  TinyTraits t;
+  t.layers = 4;
+  t.architecture = "qwen35";
+  CHECK(says(refusal(t), "layer 0, is not executed on a GPU: no layer is recurrent there"));
+  CHECK(says(refusal(t), "--device cpu"));
+  t.architecture = "lfm2";
+  CHECK(says(refusal(t), "layer 0, is not executed on a GPU: no layer is recurrent there"));
+}
+
 TEST_CASE("Heads that a GPU does not compute are refused with their width") {
   TinyTraits t;
   t.layers = 1;

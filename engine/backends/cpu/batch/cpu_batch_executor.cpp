@@ -13,6 +13,7 @@ namespace {
 
 CpuOptions with_blocks(CpuOptions options, const BatchLimits& limits) {
   options.kv_block = limits.block_tokens;
+  options.states = limits.step_sequences;
   return options;
 }
 
@@ -26,7 +27,8 @@ CpuBatchExecutor::CpuBatchExecutor(std::shared_ptr<const Model> model, const Cpu
       buffers_(ram_.charge(std::size_t(further_buffer_bytes(*model, limits)), "activations")),
       team_(options.threads, ThreadTeam::kSpinTime, options.stop),
       layers_(std::move(model), with_blocks(options, limits)),
-      blocks_(layers_.cache(), limits) {
+      blocks_(layers_.cache(), limits),
+      lost_(std::size_t(limits.step_sequences), false) {
   RIGCAST_ASSERT(limits.step_tokens >= 1 && limits.step_sequences >= 1);
   layers_.reserve(limits.step_tokens);
 }
@@ -39,6 +41,7 @@ void CpuBatchExecutor::check(const SequenceStep& s) const {
   RIGCAST_ASSERT(std::ranges::all_of(s.blocks, exists));
   const auto known = [&](std::int32_t id) { return id >= 0 && id < model().spec.vocabulary; };
   RIGCAST_ASSERT(std::ranges::all_of(s.tokens, known));
+  RIGCAST_ASSERT(s.state >= 0 && s.state < limits_.step_sequences);
 }
 
 void CpuBatchExecutor::place_rows(std::span<const SequenceStep> sequences) {
@@ -53,6 +56,12 @@ void CpuBatchExecutor::place_rows(std::span<const SequenceStep> sequences) {
 }
 
 void CpuBatchExecutor::compute() {
+  const bool keeps_states = !layers_.states().empty();
+  for (const StepSequence& s : rows_.sequences) {
+    if (keeps_states && s.cached > 0 && lost_[std::size_t(s.state)])
+      throw MachineError("the state of a sequence was lost in a step that failed");
+  }
+  for (const StepSequence& s : rows_.sequences) lost_[std::size_t(s.state)] = true;
   layers_.record_into(recorder_);
   team_.run([&](Worker& worker) {
     layers_.begin(worker, rows_.sequences);
@@ -60,6 +69,7 @@ void CpuBatchExecutor::compute() {
     layers_.through(worker, 0, model().spec.layers);
     if (!last_rows_.empty()) layers_.head(worker, last_rows_);
   });
+  for (const StepSequence& s : rows_.sequences) lost_[std::size_t(s.state)] = false;
 }
 
 std::span<const float> CpuBatchExecutor::logits(std::span<const SequenceStep> sequences) {

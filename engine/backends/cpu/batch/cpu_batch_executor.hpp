@@ -65,6 +65,8 @@ class CpuBatchExecutor : public BatchExecutor {
   std::vector<std::int64_t> last_rows_;  // whose logits are computed
   std::vector<std::size_t> sampled_;     // sequences that have a sampler
   std::vector<std::int32_t> chosen_;
+  // By state of recurrent layers: a step with its sequence has failed.
+  std::vector<bool> lost_;
 };
 
 }  // namespace rigcast::engine

@@ -11,6 +11,7 @@
 #include "engine/backends/cpu/batch/batch_bytes.hpp"
 #include "engine/backends/cpu/batch/cpu_batch_executor.hpp"
 #include "engine/backends/cpu/load_for_cpu.hpp"
+#include "engine/backends/cpu/recurrent/recurrent_states.hpp"
 #include "engine/model/model_bytes.hpp"
 #include "engine/synth/synthetic_model.hpp"
 #include "engine/threads/thread_team.hpp"
@@ -38,8 +39,9 @@ std::optional<Error> check(const ExecutorOptions& options, const BatchOptions& b
 Result<int> blocks_within(Bytes limit, const Model& model, const BatchLimits& limits,
                           KvTypes types) {
   const double block = cpu_block_bytes(model, types, limits.block_tokens);
+  const double states = double(state_bytes(model)) * limits.step_sequences;
   const double taken = double(model_bytes(model)) + cpu_batch_buffer_bytes(model, limits) +
-                       block * limits.host_blocks;
+                       block * limits.host_blocks + states;
   const double room = (limit.value - taken) / block;
   if (room < 1)
     return Error{ErrorKind::kDoesNotFit,

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/backends/cpu/cpu_step.hpp"
+#include "engine/backends/cpu/step/cpu_step.hpp"
 #include "engine/run/batch_executor.hpp"
 
 namespace rigcast::engine {
@@ -19,8 +19,8 @@ struct PlacedRows {
     ids.clear();
   }
   void add(const SequenceStep& s) {
-    sequences.push_back(
-        {s.cached, std::int64_t(ids.size()), std::int64_t(s.tokens.size()), BlockTable(s.blocks)});
+    sequences.push_back({s.cached, std::int64_t(ids.size()), std::int64_t(s.tokens.size()),
+                         BlockTable(s.blocks), s.state});
     ids.insert(ids.end(), s.tokens.begin(), s.tokens.end());
   }
   std::int64_t last_row(std::size_t sequence) const {

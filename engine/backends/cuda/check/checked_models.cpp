@@ -4,11 +4,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "core/model/quant_mix.hpp"
 #include "engine/architectures/architecture.hpp"
+#include "engine/model/recurrent_mixers.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -89,6 +93,14 @@ ModelSpec tiny_like(const ModelSpec& of) {
   m.context = 512;
   m.nextn_layers = 0;
   if (m.window) m.window->tokens = std::min<std::int64_t>(m.window->tokens, 64);
+  if (const auto widths = of.recurrent ? mixer_widths(of) : std::nullopt) {
+    RecurrentLayers own = recurrent_layers(m, *widths);
+    own.full_attention_every = of.recurrent->full_attention_every;
+    own.parallel = of.recurrent->parallel;
+    std::ranges::copy_if(of.recurrent->attention_layers, std::back_inserter(own.attention_layers),
+                         [&](int layer) { return layer < m.layers; });
+    m.recurrent = std::move(own);
+  }
   if (!m.moe) return m;
   m.moe->experts = m.moe->experts_used = 4;  // all are used, as above
   m.moe->expert_ffn = 512;

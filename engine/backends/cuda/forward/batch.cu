@@ -1,5 +1,6 @@
 #include "engine/backends/cuda/forward/batch.cuh"
 
+#include "core/base/error.hpp"
 #include "engine/backends/cuda/forward/batch_experts.cuh"
 #include "engine/backends/cuda/forward/batch_products.cuh"
 #include "engine/kernels/cuda/activations/elementwise.cuh"
@@ -85,6 +86,9 @@ void queue_layer(State& s, const PrefillOffload& offload, TokenCount cached, int
         break;
       case FusedBlock::kFfn: add_ffn(f, w, tokens); break;
       case FusedBlock::kExperts: experts(s, offload, cached, layer, tokens); break;
+      case FusedBlock::kDeltaNet:
+      case FusedBlock::kMamba:
+      case FusedBlock::kShortConvolution: RIGCAST_ASSERT(!"a layer that a GPU computes");
     }
   }
 }

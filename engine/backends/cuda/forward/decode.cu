@@ -1,5 +1,6 @@
 #include "engine/backends/cuda/forward/decode.cuh"
 
+#include "core/base/error.hpp"
 #include "engine/backends/cuda/forward/branch.cuh"
 #include "engine/kernels/cuda/activations/elementwise.cuh"
 #include "engine/kernels/cuda/activations/quantize_activations.cuh"
@@ -172,6 +173,9 @@ void queue_layer(State& s, int layer, int splits, StageListener* stages) {
       case FusedBlock::kExperts:
         s.on_host().experts(layer) ? run_experts_on_host(f, *s.host, w) : queue_experts(f, w, 0);
         break;
+      case FusedBlock::kDeltaNet:
+      case FusedBlock::kMamba:
+      case FusedBlock::kShortConvolution: RIGCAST_ASSERT(!"a layer that a GPU computes");
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/error.hpp"
 #include "engine/backends/cuda/forward/batch.cuh"
 #include "engine/backends/cuda/forward/batch_experts.cuh"
 #include "engine/backends/cuda/forward/batch_products.cuh"
@@ -102,6 +103,9 @@ void queue_layer(State& s, const SequenceRows& step, int layer, StageListener* s
       case FusedBlock::kAttention: queue_attention(s, step, layer); break;
       case FusedBlock::kFfn: add_ffn(f, w, step.rows); break;
       case FusedBlock::kExperts: queue_experts_of(s, step, layer); break;
+      case FusedBlock::kDeltaNet:
+      case FusedBlock::kMamba:
+      case FusedBlock::kShortConvolution: RIGCAST_ASSERT(!"a layer that a GPU computes");
     }
   }
 }

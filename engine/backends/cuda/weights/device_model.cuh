@@ -35,6 +35,9 @@ struct DeviceLayer {
   const float *sinks = nullptr, *router_bias = nullptr;
   const float *selection_bias = nullptr, *shared_router = nullptr;
   const float *expert_gate_bias = nullptr, *expert_up_bias = nullptr, *expert_down_bias = nullptr;
+  const float *mixer_taps = nullptr, *mixer_taps_bias = nullptr, *mixer_time_bias = nullptr;
+  const float *mixer_decay = nullptr, *mixer_skip = nullptr, *mixer_norm = nullptr;
+  DeviceMatrix mixer_in, mixer_gate, mixer_alpha, mixer_beta, mixer_out;
   DeviceMatrix q, k, v, output;
   DeviceMatrix gate, up, down;  // matrices of a dense FFN
   DeviceMatrix router;          // router of a MoE layer

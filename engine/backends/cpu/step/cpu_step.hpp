@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "core/model/kv_bytes.hpp"
-#include "engine/backends/cpu/activity_span.hpp"
-#include "engine/backends/cpu/products.hpp"
+#include "engine/backends/cpu/step/activity_span.hpp"
+#include "engine/backends/cpu/step/products.hpp"
 #include "engine/kernels/cpu/aligned.hpp"
 #include "engine/kv/block_table.hpp"
 #include "engine/kv/kv_cache.hpp"
@@ -31,6 +31,7 @@ struct CpuOptions {
   std::optional<std::vector<int>> cached_layers{};  // layers with a KV cache; absent: all
   Allocator kv_memory{};  // tracked by its provider; absent: large pages, counted on `ram`
   Ram ram{};              // charged with weights, cache and buffers
+  int states = 1;         // sequences of which recurrent layers keep a state
   StopFlag stop{};        // when set, work in progress ends with Interrupted
 };
 
@@ -42,6 +43,7 @@ struct StepSequence {
   TokenCount cached = 0;  // its tokens before these
   std::int64_t first = 0, tokens = 0;
   BlockTable table{};  // of the cache's blocks
+  int state = 0;       // what recurrent layers keep of it
 
   /// The position of a row in the sequence.
   TokenCount position(std::int64_t row) const { return cached + row - first; }

@@ -1,4 +1,4 @@
-#include "engine/synth/file_tensors.hpp"
+#include "engine/model/file_tensors.hpp"
 
 #include <array>
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/synth/recurrent_mixers.hpp"
+#include "engine/model/recurrent_mixers.hpp"
 
 namespace rigcast::engine {
 namespace {

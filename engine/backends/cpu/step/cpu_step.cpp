@@ -1,4 +1,4 @@
-#include "engine/backends/cpu/cpu_step.hpp"
+#include "engine/backends/cpu/step/cpu_step.hpp"
 
 #include <utility>
 

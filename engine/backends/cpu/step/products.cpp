@@ -1,4 +1,4 @@
-#include "engine/backends/cpu/products.hpp"
+#include "engine/backends/cpu/step/products.hpp"
 
 #include <algorithm>
 

@@ -1,12 +1,12 @@
 // Widths of recurrent mixers follow from the counts of the catalogue's models.
 
-#include "engine/synth/recurrent_mixers.hpp"
+#include "engine/model/recurrent_mixers.hpp"
 
 #include <string>
 
 #include "core/model/model_spec.hpp"
 #include "core/model/tensor_table.hpp"
-#include "engine/synth/file_tensors.hpp"
+#include "engine/model/file_tensors.hpp"
 #include "tests/catch.hpp"
 #include "tests/paths.hpp"
 

@@ -23,11 +23,16 @@ struct MixerWidths {
   std::int64_t groups_width() const { return group_count * state_size; }
   /// The vector that is convolved: values, and keys and queries of all groups.
   std::int64_t convolved() const { return inner_size + 2 * groups_width(); }
+  bool operator==(const MixerWidths&) const = default;
 };
 
 /// The widths from which the bytes of a state and the counts of weights in the spec follow; they
 /// are the only ones. nullopt: no widths of this architecture's mixers give these counts.
 std::optional<MixerWidths> mixer_widths(const ModelSpec& model);
+
+/// What a model's spec says of its recurrent layers, but for which they are, if mixers have these
+/// widths.
+RecurrentLayers recurrent_layers(const ModelSpec& model, const MixerWidths& widths);
 
 /// The tensors for which `stand_in` stands in a model whose widths are known.
 std::vector<Tensor> mixer_tensors(const ModelSpec& model, const Tensor& stand_in);

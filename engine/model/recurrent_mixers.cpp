@@ -1,4 +1,4 @@
-#include "engine/synth/recurrent_mixers.hpp"
+#include "engine/model/recurrent_mixers.hpp"
 
 #include <string>
 #include <string_view>
@@ -19,7 +19,13 @@ constexpr std::int64_t kStateSize = 128;
 bool only_convolves(const ModelSpec& m) {
   return m.architecture == "lfm2" || m.architecture == "lfm2moe";
 }
-bool is_delta_net(const ModelSpec& m) { return m.architecture == "qwen3next"; }
+// Its files have two matrices each for what others have in one.
+bool splits_matrices(const ModelSpec& m) {
+  return m.architecture == "qwen35" || m.architecture == "qwen35moe";
+}
+bool is_delta_net(const ModelSpec& m) {
+  return m.architecture == "qwen3next" || splits_matrices(m);
+}
 bool is_normed(const ModelSpec& m) { return m.architecture != "falcon-h1"; }
 
 // Counts of the spec: values of a state, weights that are never quantised, rows of the matrices.
@@ -98,6 +104,13 @@ void matrices(const ModelSpec& m, const MixerWidths& w, Layer& layer) {
     layer.in("shortconv.in_proj.weight", m.hidden, 3 * m.hidden);
     return layer.out("shortconv.out_proj.weight", m.hidden, m.hidden);
   }
+  if (splits_matrices(m)) {
+    layer.in("attn_qkv.weight", m.hidden, w.convolved());
+    layer.in("attn_gate.weight", m.hidden, w.inner_size);
+    layer.in("ssm_alpha.weight", m.hidden, w.time_step_rank);
+    layer.in("ssm_beta.weight", m.hidden, w.time_step_rank);
+    return layer.out("ssm_out.weight", w.inner_size, m.hidden);
+  }
   // Into a gate and what is convolved, and values of each head: its time step, or two gates.
   const std::int64_t in = w.inner_size + w.convolved();
   layer.in("ssm_in.weight", m.hidden, is_delta_net(m) ? in : in + w.time_step_rank);
@@ -135,17 +148,31 @@ MixerWidths widths_of(const ModelSpec& m) {
 
 }  // namespace
 
+RecurrentLayers recurrent_layers(const ModelSpec& m, const MixerWidths& w) {
+  Tensor matrix, vector;
+  matrix.dimensions = 2;
+  matrix.format = vector.format = QuantFormat::kF32;  // rows of any width
+  const auto elements = [&](const Tensor& stand_in) {
+    std::int64_t sum = 0;
+    for (const Tensor& t : all_tensors(m, w, stand_in)) sum += std::int64_t(t.elements());
+    return sum;
+  };
+  const std::int64_t channels = only_convolves(m) ? m.hidden : w.convolved();
+  const std::int64_t floats = w.state_size * w.inner_size + (w.conv_kernel - 1) * channels;
+  RecurrentLayers out;
+  out.state_bytes = 4 * floats;
+  out.layer_f32_parameters = elements(vector);
+  out.layer_parameters = elements(matrix) + out.layer_f32_parameters;
+  return out;
+}
+
 std::optional<MixerWidths> mixer_widths(const ModelSpec& m) {
   RIGCAST_ASSERT(m.recurrent);
   const MixerWidths w = widths_of(m);
   const bool heads = w.inner_size > 0 && w.time_step_rank > 0 && w.group_count > 0;
   if (!heads && !only_convolves(m)) return std::nullopt;
-  Tensor matrix, vector;
-  matrix.dimensions = 2;
-  std::int64_t elements = 0;
-  for (const Tensor& stand_in : {matrix, vector})
-    for (const Tensor& t : all_tensors(m, w, stand_in)) elements += std::int64_t(t.elements());
-  if (elements != m.recurrent->layer_parameters) return std::nullopt;
+  if (w.conv_kernel < 2) return std::nullopt;
+  if (recurrent_layers(m, w).layer_parameters != m.recurrent->layer_parameters) return std::nullopt;
   return w;
 }
 

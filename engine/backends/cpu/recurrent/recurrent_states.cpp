@@ -1,0 +1,47 @@
+#include "engine/backends/cpu/recurrent/recurrent_states.hpp"
+
+#include <algorithm>
+
+#include "core/base/error.hpp"
+#include "engine/kv/kv_cache.hpp"
+
+namespace rigcast::engine {
+namespace {
+
+// States begin at cache lines, whichever layer's they are.
+constexpr std::size_t kLineFloats = 16;
+
+std::size_t floats_of(const ModelSpec& spec, const Layer& layer) {
+  const auto floats = std::size_t(spec.recurrent->state_bytes) / sizeof(float);
+  return layer.is_recurrent() ? (floats + kLineFloats - 1) / kLineFloats * kLineFloats : 0;
+}
+
+}  // namespace
+
+RecurrentStates::RecurrentStates(const Model& model, int count, const Ram& ram) {
+  for (const Layer& layer : model.layers) {
+    parts_.push_back({state_floats_, model.spec.recurrent ? floats_of(model.spec, layer) : 0});
+    state_floats_ += parts_.back().floats;
+  }
+  if (empty()) return;
+  memory_ = ram.tracked("recurrent states", make_large_pages)(bytes() * std::size_t(count));
+}
+
+std::span<float> RecurrentStates::at(int state, int layer) const {
+  const Part& part = parts_[std::size_t(layer)];
+  RIGCAST_ASSERT(part.floats > 0);
+  return {begin(state) + part.begin, part.floats};
+}
+
+void RecurrentStates::clear(int state) { std::fill_n(begin(state), state_floats_, 0.0f); }
+
+void RecurrentStates::copy(int from, int to) { std::copy_n(begin(from), state_floats_, begin(to)); }
+
+std::size_t state_bytes(const Model& model) {
+  std::size_t floats = 0;
+  if (model.spec.recurrent)
+    for (const Layer& layer : model.layers) floats += floats_of(model.spec, layer);
+  return floats * sizeof(float);
+}
+
+}  // namespace rigcast::engine
