@@ -67,7 +67,7 @@ AttentionRule attention_rule(const ModelSpec& spec, const Hyperparameters& hyper
   rule.rope = !rotates(known(spec), spec, layer) ? -1 : is_local ? 1 : 0;
   rule.score_scale = hyper.score_scale;
   rule.softcap = hyper.score_softcap;
-  if (!spec.has_kv(layer)) rule.kv_layer = kv_layer_of(spec, layer);
+  if (spec.has_attention(layer) && !spec.has_kv(layer)) rule.kv_layer = kv_layer_of(spec, layer);
   rule.norms_rotated = known(spec).norms_rotated;
   return rule;
 }

@@ -274,7 +274,7 @@ TEST_CASE("What is wrong in a suite is said with its place", "[cli][validate]") 
   const Outcome unknown = run({"validate", "--suite", "qiuck"});
   CHECK(unknown.exit == 2);
   CHECK(contains(unknown.error,
-                 "cpu, cpu-fit, cpu-fit-batches, cpu-fit-threads, cpu-users, gpu-files"));
+                 "cpu, cpu-fit, cpu-fit-batches, cpu-fit-threads, cpu-users, gpu-families"));
   const Outcome empty = run({"validate", "--suite", folder / "rig.toml"});
   CHECK(empty.exit == 2);
 }
