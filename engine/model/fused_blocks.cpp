@@ -104,7 +104,7 @@ BlockPattern mamba_pattern() {
            {{kAddResidual, kBranch, kHidden}}}};
 }
 
-enum class Rotation { kNone, kBehindNorms, kBeforeNorms };
+enum class Rotation { kNone, kBehindNorms, kBeforeNorms, kBeforePlainNorms };
 
 struct AttentionTraits {
   bool norms_before;
@@ -137,6 +137,10 @@ BlockPattern any_attention_pattern(const AttentionTraits& traits) {
   if (traits.rotation != Rotation::kNone) add({kRope, kQuery, kQuery});
   if (traits.rotation != Rotation::kNone) add({kRope, kKey, kKey});
   if (traits.rotation == Rotation::kBeforeNorms) add_norms();
+  if (traits.rotation == Rotation::kBeforePlainNorms) {
+    add({kHeadRmsNorm, kQuery, kQuery});
+    add({kHeadRmsNorm, kKey, kKey});
+  }
   add({kScaleByPosition, kQuery, kQuery}, kIfAny);
   add({kAttention, kQuery, kAttended, traits.sinks ? Weights{kSinks} : Weights()});
   if (traits.gated) add({kSigmoidGate, kGates, kAttended});
@@ -254,8 +258,8 @@ std::vector<BlockPattern> make_decoder_blocks() {
   std::vector<BlockPattern> all;
   for (const bool compressed : {false, true}) all.push_back(latent_attention_pattern(compressed));
   for (const bool before : {true, false}) {
-    for (const Rotation rotation :
-         {Rotation::kBehindNorms, Rotation::kNone, Rotation::kBeforeNorms})
+    for (const Rotation rotation : {Rotation::kBehindNorms, Rotation::kNone, Rotation::kBeforeNorms,
+                                    Rotation::kBeforePlainNorms})
       for (const bool sinks : {false, true})
         for (const bool gated : {false, true})
           all.push_back(any_attention_pattern({before, rotation, sinks, gated}));

@@ -160,7 +160,9 @@ void HyperReader::read_scalars() {
     else
       to = float(scalar.reciprocal ? 1 / number : number);
   }
-  if (hyper_.temperature != 0)
+  const bool read = std::ranges::find(architecture->scalars, &Hyperparameters::temperature,
+                                      &ScalarKey::to) != architecture->scalars.end();
+  if (read && hyper_.temperature != 0)
     hyper_.temperature_tokens = float(meta_.integer_or(
         key("attention.temperature_length"), std::int64_t(trained_context()), 1, kMaxTokens));
   set_local_rope(spec_, hyper_);

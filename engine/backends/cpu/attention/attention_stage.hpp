@@ -62,7 +62,7 @@ class AttentionStage {
                        const std::vector<float>& norm) const;
   void split_gate(int layer, std::int64_t row);
   void apply_gate(std::int64_t first, std::span<float> attended) const;
-  void scale_query(std::int64_t row, std::span<float> q) const;
+  void scale_query(const Layer& layer, std::int64_t row, std::span<float> q) const;
   void rope_query(int layer, float* q);
   void size(int layer);
   template <class Place>

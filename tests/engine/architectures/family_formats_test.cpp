@@ -1,4 +1,4 @@
-// Latent attention on the CPU in formats that round, beside the reference.
+// Families on the CPU in formats that round, beside the reference: what not all of them have.
 
 #include <memory>
 #include <string>
@@ -79,6 +79,25 @@ TEST_CASE("Latent attention stays close to the reference in every format of weig
       const Agreement a = compare(cpu_logits(file, kExact, tokens, prompt), own);
       CAPTURE(mix, prompt, a.nmse, a.mean_kl, bound);
       CHECK(a.nmse <= bound);
+    }
+  }
+}
+
+TEST_CASE("Biased experts stay close to the reference in every format", "[engine][families]") {
+  const auto tokens = prompt_of(kTokens, 200);
+  FamilyFile family = gpt_oss_file();
+  family.traits.experts_used = family.traits.experts;  // no choice that rounding decides
+  using enum QuantFormat;
+  for (const auto& [mix, format] :
+       {std::pair{"F32", kF32}, {"F16", kF16}, {"Q8_0", kQ8_0}, {"MXFP4", kMXFP4}}) {
+    family.mix = mix;
+    family.expert_format = format;
+    const auto file = loaded(family);
+    const auto want = ref::forward(file->model, tokens);
+    for (const std::size_t prompt : {std::size_t(0), std::size_t(130)}) {
+      const Agreement a = compare(cpu_logits(file, kExact, tokens, prompt), want);
+      CAPTURE(mix, prompt, a.nmse, a.mean_kl, rounding_bound(family.traits));
+      CHECK(a.nmse <= rounding_bound(family.traits));
     }
   }
 }
