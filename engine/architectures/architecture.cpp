@@ -69,6 +69,7 @@ AttentionRule attention_rule(const ModelSpec& spec, const Hyperparameters& hyper
   rule.softcap = hyper.score_softcap;
   if (!spec.has_kv(layer)) rule.kv_layer = kv_layer_of(spec, layer);
   rule.norms_rotated = known(spec).norms_rotated;
+  rule.plain_norms = norms_turned(known(spec), spec, layer);
   return rule;
 }
 

@@ -66,7 +66,10 @@ Ops attention(const Architecture& a, const ModelSpec& m, int layer) {
   if (a.layers_differ) append(ops, {{kHeadRmsNorm, kValue, kValue}});
   if (rotates(a, m, layer)) append(ops, {{kRope, kQuery, kQuery}, {kRope, kKey, kKey}});
   if (a.norms_rotated) append(ops, head_norms(a, m));
-  if (a.scales_queries) append(ops, {{kScaleByPosition, kQuery, kQuery}});
+  if (norms_turned(a, m, layer))
+    append(ops, {{kHeadRmsNorm, kQuery, kQuery}, {kHeadRmsNorm, kKey, kKey}});
+  if (a.scales_queries || (a.scales_unturned && !rotates(a, m, layer)))
+    append(ops, {{kScaleByPosition, kQuery, kQuery}});
   LayerOp attend = {kAttention, kQuery, kAttended};
   if (m.attention_sinks) attend.weights = {kSinks};
   append(ops, {std::move(attend), {kLinear, kAttended, kBranch, {kOutput}}});
@@ -153,6 +156,11 @@ bool rotates(const Architecture& architecture, const ModelSpec& spec, int layer)
   return !architecture.rotates || architecture.rotates(spec, layer);
 }
 
+bool norms_turned(const Architecture& architecture, const ModelSpec& spec, int layer) {
+  return architecture.norms_turned && architecture.norms_turned(spec) &&
+         rotates(architecture, spec, layer);
+}
+
 std::vector<LayerOp> decoder_layer(const Architecture& architecture, const ModelSpec& m,
                                    int layer) {
   Ops ops = attention(architecture, m, layer);
@@ -168,6 +176,7 @@ std::string_view unexecuted_trait(const Architecture& architecture, const ModelS
            (m.window->full_head_dim > 0 || m.window->full_kv_heads > 0 ||
             m.window->full_key_is_value),
        "layers without a window that differ from the others"},
+      {architecture.scales_unturned && !m.window, "no layer with a window"},
       {m.mla.has_value(), "latent attention"},
       {m.indexer.has_value(), "an indexer that chooses tokens"},
       {m.recurrent.has_value(), "recurrent layers"},

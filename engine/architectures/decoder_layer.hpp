@@ -17,6 +17,9 @@ std::vector<LayerOp> decoder_layer(const Architecture& architecture, const Model
 /// True if RoPE rotates queries and keys of the layer.
 bool rotates(const Architecture& architecture, const ModelSpec& spec, int layer);
 
+/// True if heads of the layer's queries and keys are normed behind RoPE, without weights.
+bool norms_turned(const Architecture& architecture, const ModelSpec& spec, int layer);
+
 /// A trait of the spec that decoder_layer() does not express, in words; empty: none.
 std::string_view unexecuted_trait(const Architecture& architecture, const ModelSpec& spec);
 

@@ -67,7 +67,7 @@ void add_last_end(BlockPattern& to, LayerWeight norm) {
   to.ops.push_back({{kScale, kHidden, kHidden, {kLayerScale}}, kIfAny});
 }
 
-enum class Rotation { kNone, kBehindNorms, kBeforeNorms };
+enum class Rotation { kNone, kBehindNorms, kBeforeNorms, kBeforePlainNorms };
 
 BlockPattern any_attention_pattern(bool norms_before, Rotation rotation, bool sinks) {
   BlockPattern out{FusedBlock::kAttention, {}};
@@ -92,6 +92,10 @@ BlockPattern any_attention_pattern(bool norms_before, Rotation rotation, bool si
   if (rotation != Rotation::kNone) add({kRope, kQuery, kQuery});
   if (rotation != Rotation::kNone) add({kRope, kKey, kKey});
   if (rotation == Rotation::kBeforeNorms) add_norms();
+  if (rotation == Rotation::kBeforePlainNorms) {
+    add({kHeadRmsNorm, kQuery, kQuery});
+    add({kHeadRmsNorm, kKey, kKey});
+  }
   add({kScaleByPosition, kQuery, kQuery}, kIfAny);
   add({kAttention, kQuery, kAttended, sinks ? Weights{kSinks} : Weights()});
   add({kLinear, kAttended, kBranch, {kOutput}});
@@ -182,8 +186,8 @@ BlockPattern any_experts_pattern(bool norms_before, OpKind kind, ExpertBiases bi
 std::vector<BlockPattern> make_decoder_blocks() {
   std::vector<BlockPattern> all;
   for (const bool before : {true, false}) {
-    for (const Rotation rotation :
-         {Rotation::kBehindNorms, Rotation::kNone, Rotation::kBeforeNorms})
+    for (const Rotation rotation : {Rotation::kBehindNorms, Rotation::kNone, Rotation::kBeforeNorms,
+                                    Rotation::kBeforePlainNorms})
       for (const bool sinks : {false, true})
         all.push_back(any_attention_pattern(before, rotation, sinks));
     for (const OpKind gated : {kGatedFfn, kGeluFfn}) all.push_back(any_ffn_pattern(before, gated));

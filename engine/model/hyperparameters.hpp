@@ -34,9 +34,10 @@ inline Xielu xielu_of(double alpha_p, double alpha_n, double beta, double eps) {
 
 /// How a router's logits become the choice of experts and their weights.
 struct ExpertRouting {
-  bool sigmoid = false;    // probabilities are sigmoids of the logits; else their softmax
-  bool normalised = true;  // weights are the probabilities of the chosen, divided by their sum
-  float scale = 1;         // weights are multiplied by this
+  bool sigmoid = false;       // probabilities are sigmoids of the logits; else their softmax
+  bool normalised = true;     // weights are the probabilities of the chosen, divided by their sum
+  float scale = 1;            // weights are multiplied by this
+  bool scales_input = false;  // weights multiply what experts read, not what they give
   // Groups of neighbouring experts. Experts are chosen among those of groups_used groups: those
   // whose two best have the largest sums.
   int groups = 1, groups_used = 1;
@@ -63,6 +64,7 @@ struct Hyperparameters {
   float score_softcap = 0;  // scores become softcap * tanh(score / softcap); 0: they stay
   // Queries are multiplied by 1 + temperature * ln(1 + floor(position / temperature_tokens)).
   float temperature = 0, temperature_tokens = 1;
+  float temperature_offset = 0;  // is added to the position there
 
   float embedding_scale = 1.0f;
   float residual_scale = 1.0f;  // of what attention and FFN add

@@ -6,8 +6,9 @@
 namespace rigcast::engine {
 
 AttentionShape attention_shape(const ModelSpec& spec, int layer) {
+  const bool all = spec.sees_all_tokens(layer);
   return {spec.heads, spec.kv_heads_of(layer), spec.head_dim_of(layer),
-          spec.sees_all_tokens(layer) ? 0 : spec.window->tokens};
+          all ? 0 : spec.window->tokens, !all && spec.architecture == "llama4"};
 }
 
 int kv_layer_of(const ModelSpec& spec, int layer) {

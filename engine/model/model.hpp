@@ -21,12 +21,15 @@ struct AttentionShape {
   int kv_heads = 0;  // neighbouring heads share a KV head
   std::int64_t head_dim = 0;
   TokenCount window = 0;  // newest tokens that a token attends to, itself included; 0: all
+  // The context is cut into pieces of `window` tokens, and tokens attend within their own.
+  bool chunked = false;
 
   int heads_per_kv_head() const { return heads / kv_heads; }
   std::int64_t q_width() const { return heads * head_dim; }
   std::int64_t kv_width() const { return kv_heads * head_dim; }
   /// The first token that the one at `position` attends to.
   TokenCount first_attended(TokenCount position) const {
+    if (chunked) return position / window * window;
     return window > 0 ? std::max<TokenCount>(0, position + 1 - window) : 0;
   }
   bool operator==(const AttentionShape&) const = default;
@@ -40,6 +43,7 @@ struct AttentionRule {
   float score_scale = 0;       // scores are multiplied by this; 0: 1 / sqrt(head_dim)
   float softcap = 0;           // scores become softcap * tanh(score / softcap); 0: they stay
   bool norms_rotated = false;  // norms of heads are behind RoPE
+  bool plain_norms = false;    // ... where heads of queries and keys have norms without weights
   int kv_layer = -1;           // the layer to whose keys and values it attends; -1: itself
 };
 /// The layer whose keys and values this one attends to: itself, or, of layers that keep none, the

@@ -58,7 +58,8 @@ std::vector<RopeTable> rope_tables(const Hyperparameters& hyper, std::span<const
 }
 
 float temperature_at(const Hyperparameters& hyper, TokenCount position) {
-  const double steps = std::floor(double(position) / double(hyper.temperature_tokens));
+  const double steps = std::floor((double(position) + double(hyper.temperature_offset)) /
+                                  double(hyper.temperature_tokens));
   return float(1 + double(hyper.temperature) * std::log1p(steps));
 }
 

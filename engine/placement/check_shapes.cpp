@@ -68,6 +68,9 @@ std::optional<Error> refuse_weights(const Model& model) {
     if (l.has_shared_expert())
       return refused(fmt::format("{} with shared experts", model.spec.name),
                      "a mixture is its routed experts there");
+    if (l.attention.chunked)
+      return refused(fmt::format("{} with attention in chunks", model.spec.name),
+                     "windows slide there");
     if (l.rule.norms_rotated)
       return refused(fmt::format("{} with norms of rotated heads", model.spec.name),
                      "norms of heads are before RoPE there");

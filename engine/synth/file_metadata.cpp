@@ -157,7 +157,7 @@ constexpr FileArchitecture kArchitectures[] = {
     {"lfm2", convolution},
     {"lfm2moe", convolution},
     {"llama"},
-    {"llama4", sigmoid},
+    {"llama4"},
     {"minimax-m2"},
     {"mistral3"},
     {"nemotron_h", state_space},

@@ -43,6 +43,7 @@ struct TinyTraits {
   int experts_used = 2;
   std::int64_t shared_ffn = 0;     // of a mixture's shared experts
   int dense_layers = 0;            // before those with experts, twice as wide as one expert
+  int every = 1;                   // every n-th layer has experts
   int nextn_layers = 0;            // that draft tokens, behind the others
   std::int64_t window = 0;         // tokens; 0: all layers see all tokens
   int window_full_every = 0;       // every n-th layer sees all tokens all the same
@@ -135,7 +136,7 @@ inline ModelSpec tiny_spec(const TinyTraits& t) {
   m.heads = t.heads;
   m.kv_heads = t.kv_heads;
   m.head_dim = t.head_dim;
-  m.ffn = t.experts == 0 ? t.ffn : t.dense_layers > 0 ? 2 * t.ffn : 0;
+  m.ffn = t.experts == 0 ? t.ffn : t.dense_layers > 0 || t.every > 1 ? 2 * t.ffn : 0;
   m.nextn_layers = t.nextn_layers;
   m.vocabulary = t.vocabulary;
   m.context = t.context;
@@ -161,6 +162,7 @@ inline ModelSpec tiny_spec(const TinyTraits& t) {
   m.moe->expert_ffn = t.ffn;
   m.moe->shared_ffn = t.shared_ffn;
   m.moe->dense_layers = t.dense_layers;
+  m.moe->every = t.every;
   tiny_detail::give_own_traits(t.architecture, *m.moe);
   return m;
 }

@@ -51,8 +51,12 @@ struct Architecture {
   LocalRope local_rope = LocalRope::kSame;
   /// Queries are scaled by position; Hyperparameters::temperature may be 0, though.
   bool scales_queries = false;
+  /// ... in layers without RoPE.
+  bool scales_unturned = false;
   /// Norms of heads are behind RoPE.
   bool norms_rotated = false;
+  /// True: heads that RoPE turned are normed, without weights. nullptr: they are not.
+  bool (*norms_turned)(const ModelSpec& spec) = nullptr;
   /// Files say how experts are weighted: one without `expert_weights_norm` does not normalize.
   bool reads_routing = false;
   /// Heads of values are normed. Heads of layers with a window may have another width, later layers

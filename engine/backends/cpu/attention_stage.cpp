@@ -77,6 +77,7 @@ void AttentionStage::norm_and_rotate(int layer, std::int64_t row, std::span<floa
   for (std::size_t h = 0; wide && means && h < heads.size(); h += dim)
     cpu::layer_norm(heads.subspan(h, dim), std::span(norm).subspan(h, dim), {}, eps, &heads[h]);
   const bool each = !wide && !norm.empty();
+  const std::vector<float> ones(w.rule.plain_norms ? dim : 0, 1.0f);
   if (!each && w.rule.rope < 0) return;
   const Rope* const rope = w.rule.rope < 0 ? nullptr : &ropes_[std::size_t(w.rule.rope)];
   std::span<const float> angles;
@@ -88,12 +89,13 @@ void AttentionStage::norm_and_rotate(int layer, std::int64_t row, std::span<floa
     if (each && !w.rule.norms_rotated) cpu::rms_norm(head, norm, eps, head.data());
     if (rope) rope->rotate(angles, head.data());
     if (each && w.rule.norms_rotated) cpu::rms_norm(head, norm, eps, head.data());
+    if (w.rule.plain_norms) cpu::rms_norm(head, ones, eps, head.data());
   }
 }
 
-void AttentionStage::scale_query(std::int64_t row, std::span<float> q) const {
+void AttentionStage::scale_query(const Layer& w, std::int64_t row, std::span<float> q) const {
   const Hyperparameters& h = step_.model->hyper;
-  if (h.temperature == 0) return;
+  if (h.temperature == 0 || !uses(w.ops, OpKind::kScaleByPosition)) return;
   const float scale = temperature_at(h, step_.sequence_of(row).position(row));
   for (float& x : q) x *= scale;
 }
@@ -119,7 +121,7 @@ void AttentionStage::place_queries(int layer, std::int64_t row) {
   float* v = v_.data() + std::size_t(row) * kv_width;
   add_bias({q, q_width}, w.q_bias);
   norm_and_rotate(layer, row, {q, q_width}, w.q_norm);
-  scale_query(row, {q, q_width});
+  scale_query(w, row, {q, q_width});
   if (w.rule.kv_layer >= 0) return;
   add_bias({k, kv_width}, w.k_bias);
   add_bias({v, kv_width}, w.v_bias);
@@ -218,7 +220,7 @@ void AttentionStage::rope_query(int layer, float* q) {
   const std::size_t width = std::size_t(w.attention.q_width());
   add_bias({q, width}, w.q_bias);
   norm_and_rotate(layer, 0, {q, width}, w.q_norm);
-  scale_query(0, {q, width});
+  scale_query(w, 0, {q, width});
 }
 
 const AttentionStage::Partial& AttentionStage::attend_partially(Worker& worker, int layer,

@@ -57,7 +57,7 @@ class AttentionStage {
   void place_queries(int layer, std::int64_t row);
   void norm_and_rotate(int layer, std::int64_t row, std::span<float> heads,
                        const std::vector<float>& norm) const;
-  void scale_query(std::int64_t row, std::span<float> q) const;
+  void scale_query(const Layer& layer, std::int64_t row, std::span<float> q) const;
   void rope_query(int layer, float* q);
   void size(int layer);
   template <class Place>

@@ -173,6 +173,14 @@ InputRows ExpertsStage::ffn_hidden_of(const ExpertJobs::Job& job) const {
   return single_expert_hidden_[std::size_t(job.first - jobs_.batch_rows())];
 }
 
+// The router's weight of a row of jobs.
+float ExpertsStage::weight_of(std::int64_t row) const {
+  const std::int64_t used = step_.model->spec.moe->experts_used, first = jobs_.token(row) * used;
+  for (std::int64_t choice = first; choice < first + used; ++choice)
+    if (jobs_.row(choice) == row) return weights_[std::size_t(choice)];
+  return 0;
+}
+
 // Computes all jobs: every chosen expert, for all of its tokens; and the shared one, for all
 // tokens.
 void ExpertsStage::compute_jobs(Worker& worker, const Layer& w, Which which,
@@ -211,9 +219,14 @@ void ExpertsStage::compute_jobs(Worker& worker, const Layer& w, Which which,
   multiply(worker, wide, step_.products(worker), step_.if_apart(downs));
   worker.barrier();
   const auto activate = w.has_clamped_experts() ? cpu::clamped_swiglu : cpu::silu_multiply;
+  const bool scales_input = step_.model->hyper.routing.scales_input;
   for_each_job_row(worker, jobs_.rows(), [&](std::int64_t row) {
     const std::span<float> gate(step_.gate.data() + row * width, std::size_t(width));
     const std::span<float> up(step_.up.data() + row * width, std::size_t(width));
+    // Weights of the input are those of both products.
+    if (scales_input)
+      for (const std::span<float> scaled : {gate, up})
+        for (float& x : scaled) x *= weight_of(row);
     add_bias(gate, w.expert_gate_bias, jobs_.expert(row));
     add_bias(up, w.expert_up_bias, jobs_.expert(row));
     activate(gate, up.data());
@@ -231,7 +244,8 @@ void ExpertsStage::sum_expert_rows(const Layer& w, Which which, std::int64_t row
   const std::span<float> out(step_.block.data() + row * hidden, std::size_t(hidden));
   std::fill(out.begin(), out.end(), 0.0f);
   for (std::int64_t choice = row * used; choice < (row + 1) * used; ++choice) {
-    const float weight = weights_[std::size_t(choice)];
+    const float weight =
+        step_.model->hyper.routing.scales_input ? 1.0f : weights_[std::size_t(choice)];
     cpu::add_scaled(out, expert_out_.data() + jobs_.row(choice) * hidden, weight);
     add_bias(out, w.expert_down_bias, chosen_[std::size_t(choice)], weight);
   }

@@ -40,6 +40,7 @@ class ExpertsStage {
   template <class Use>
   void for_each_job_row(Worker& worker, std::int64_t rows, const Use& use);
   InputRows ffn_hidden_of(const ExpertJobs::Job& job) const;
+  float weight_of(std::int64_t row) const;
   void sum_experts(Worker& worker, const Layer& layer, Which which);
   void sum_expert_rows(const Layer& layer, Which which, std::int64_t row);
 

@@ -158,7 +158,9 @@ void HyperReader::read_scalars() {
     else
       to = float(scalar.reciprocal ? 1 / number : number);
   }
-  if (hyper_.temperature != 0) hyper_.temperature_tokens = float(trained_context());
+  const bool read = std::ranges::find(architecture->scalars, &Hyperparameters::temperature,
+                                      &ScalarKey::to) != architecture->scalars.end();
+  if (read && hyper_.temperature != 0) hyper_.temperature_tokens = float(trained_context());
   set_local_rope(spec_, hyper_);
 }
 

@@ -31,8 +31,8 @@ constexpr std::string_view kUseCatalogue =
 // attends to all tokens. llama.cpp has the same list of architectures.
 int default_full_every(std::string_view architecture) {
   constexpr std::pair<std::string_view, int> kKnown[] = {
-      {"gemma2", 2},  {"gemma3", 6}, {"gemma3n", 5}, {"cohere2", 4},   {"gemma4", 6},
-      {"gpt-oss", 2}, {"olmo2", 4},  {"exaone4", 4}, {"exaone-moe", 4}};
+      {"gemma2", 2}, {"gemma3", 6},  {"gemma3n", 5}, {"cohere2", 4}, {"gemma4", 6},
+      {"llama4", 4}, {"gpt-oss", 2}, {"olmo2", 4},   {"exaone4", 4}, {"exaone-moe", 4}};
   for (const auto& [name, every] : kKnown)
     if (name == architecture) return every;
   return 0;
@@ -296,7 +296,9 @@ void SpecReader::read_full_layers(SlidingWindow& window) {
 
 void SpecReader::read_window() {
   SlidingWindow window;
-  window.tokens = meta_.integer_or(key("attention.sliding_window"), 0, 0, kMaxTokens);
+  constexpr std::int64_t kChunkOfLlama4 = 8192;  // whose files do not say it
+  const std::int64_t of_no_key = spec_.architecture == "llama4" ? kChunkOfLlama4 : 0;
+  window.tokens = meta_.integer_or(key("attention.sliding_window"), of_no_key, 0, kMaxTokens);
   const bool differ = full_head_dim_ > 0 ||
                       (!kv_heads_.empty() && std::ranges::count(kv_heads_, kv_heads_.front()) !=
                                                  std::int64_t(kv_heads_.size()));

@@ -161,6 +161,7 @@ Vector biased(const MatrixStack& stack, int expert, const Vector& x, const Vecto
 
 Vector experts(const Model& model, const Layer& layer, const LayerOp& op, Token& token) {
   const Vector& x = token[op.in];
+  const bool scales_input = model.hyper.routing.scales_input;
   const auto stack = [&](std::size_t i) { return stack_of(layer, op.weights[i]); };
   const MatrixStack gate = stack(1), up = stack(2), down = stack(3);
   const auto vector = [&](LayerWeight weight) {
@@ -177,12 +178,13 @@ Vector experts(const Model& model, const Layer& layer, const LayerOp& op, Token&
        choose_experts(token.router_logits, model.spec.moe->experts_used, model.hyper.routing,
                       selection ? std::span<const float>(*selection) : std::span<const float>())) {
     const int e = chosen.expert;
-    Vector inner = biased(gate, e, x, vector(kExpertGateBias));
-    const Vector factor = biased(up, e, x, vector(kExpertUpBias));
+    const Vector in = scales_input ? scaled(x, chosen.weight) : x;
+    Vector inner = biased(gate, e, in, vector(kExpertGateBias));
+    const Vector factor = biased(up, e, in, vector(kExpertUpBias));
     for (std::size_t i = 0; i < inner.size(); ++i)
       inner[i] = clamped ? clamped_swiglu(inner[i], factor[i]) : silu(inner[i]) * factor[i];
     const Vector y = biased(down, e, inner, vector(kExpertDownBias));
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += chosen.weight * y[i];
+    add(sum, y, scales_input ? 1 : chosen.weight);
   }
   return sum;
 }

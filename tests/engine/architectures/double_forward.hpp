@@ -42,8 +42,12 @@ struct Described {
   int input_width = 0;  // of what a token gives every layer beside the residual stream
   int experts = 0, experts_used = 0;
   bool renormalised = true;
-  int dense_layers = 0;   // before those with experts
-  bool sigmoids = false;  // of logits, in place of their softmax
+  int dense_layers = 0;       // before those with experts
+  int every = 1;              // every n-th layer has experts
+  bool weighs_input = false;  // of experts, in place of their output
+  bool chunked = false;       // windows are pieces of the context, side by side
+  bool norms_turned = false;  // queries and keys that turned, without weights
+  bool sigmoids = false;      // of logits, in place of their softmax
   double expert_scale = 1;
   int groups = 1, groups_used = 1;  // of experts
   bool turns_before_norms = false;
@@ -183,21 +187,30 @@ class DoubleModel {
       }
   }
 
+  bool turned_norm(int layer) const { return d_.norms_turned && d_.frequency(layer, 0) != 0; }
+  void plain_norm(int layer, Doubles& heads) const {
+    const auto dim = std::size_t(head_dim(layer));
+    for (std::size_t h = 0; h < heads.size(); h += dim) norm(&heads[h], dim, Doubles(dim, 1));
+  }
+
   Doubles attention(int layer, int position, const Doubles& x) {
     Doubles q = projected(layer, 'q', x);
     turn(layer, position, q);
     if (d_.turns_before_norms) q = head_normed(layer, 'q', std::move(q));
+    if (turned_norm(layer)) plain_norm(layer, q);
     for (double& v : q) v *= d_.query_scale(position);
     Kv& cache = cache_[std::size_t(d_.cache_of(layer))];
     if (d_.cache_of(layer) == layer) {
       Doubles k = projected(layer, 'k', x);
       turn(layer, position, k);
       if (d_.turns_before_norms) k = head_normed(layer, 'k', std::move(k));
+      if (turned_norm(layer)) plain_norm(layer, k);
       cache.keys.push_back(k);
       cache.values.push_back(projected(layer, 'v', x));
     }
     const int window = d_.window(layer);
-    const int first = window > 0 ? std::max(0, position + 1 - window) : 0;
+    const int chunk = window > 0 ? position / window * window : 0;
+    const int first = d_.chunked ? chunk : window > 0 ? std::max(0, position + 1 - window) : 0;
     Doubles out(q.size());
     for (int head = 0; head < d_.heads; ++head) attend(layer, head, first, q, cache, out);
     return plus(times(get(at(layer, "attn_output.weight")), out), at(layer, "attn_output.bias"), 0);
@@ -243,7 +256,8 @@ class DoubleModel {
   }
 
   Doubles ffn(int layer, const Doubles& x) const {
-    if (d_.experts > 0 && layer >= d_.dense_layers) return mixture(layer, x);
+    if (d_.experts > 0 && layer >= d_.dense_layers && (layer + 1) % d_.every == 0)
+      return mixture(layer, x);
     const Doubles& down = get(at(layer, "ffn_down.weight"));
     const std::size_t inner = down.size() / x.size();
     const Doubles& up = get(at(layer, "ffn_up.weight"));
@@ -307,13 +321,16 @@ class DoubleModel {
     const Doubles& downs = get(at(layer, "ffn_down_exps.weight"));
     const std::size_t inner = gates.size() / p.size() / x.size();
     for (const std::size_t e : order) {
-      const Doubles gate = times(gates, x, e * inner, inner),
-                    up = times(get(at(layer, "ffn_up_exps.weight")), x, e * inner, inner);
+      Doubles in = x;
+      for (double& v : in) v *= d_.weighs_input ? p[e] : 1;
+      const Doubles gate = times(gates, in, e * inner, inner),
+                    up = times(get(at(layer, "ffn_up_exps.weight")), in, e * inner, inner);
       const Doubles y = plus(
           gated(plus(gate, at(layer, "ffn_gate_exps.bias"), e * inner),
                 plus(up, at(layer, "ffn_up_exps.bias"), e * inner), downs, e * x.size(), x.size()),
           at(layer, "ffn_down_exps.bias"), e * x.size());
-      for (std::size_t i = 0; i < y.size(); ++i) out[i] += p[e] / all * y[i];
+      for (std::size_t i = 0; i < y.size(); ++i)
+        out[i] += (d_.weighs_input ? 1 : p[e] / all) * y[i];
     }
     add_shared(layer, x, out);
     return out;

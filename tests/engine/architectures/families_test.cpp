@@ -93,6 +93,15 @@ Described plain(const std::string& architecture) {
   };
   const std::map<std::string, std::function<void()>> all = {
       {"llama", [&] { rope(false, 1e6, 1e-5); }},
+      {"llama4",
+       [&] {
+         rope(false, 5e5, 1e-5);
+         d.chunked = d.sigmoids = d.weighs_input = true;
+         const auto turns = d.frequency;
+         d.frequency = [turns](int layer, int pair) {
+           return sees_all(layer, 4) ? 0.0 : turns(layer, pair);
+         };
+       }},
       {"qwen2", [&] { rope(true, 1e6, 1e-6); }},
       {"qwen2vl", [&] { rope(true, 1e6, 1e-6); }},
       {"qwen3", [&] { rope(true, 1e6, 1e-6), d.head_norm = Described::kEachHead; }},
@@ -290,6 +299,13 @@ void describe_variants(const std::string& name, Described& d) {
     if (is_long) d.magnitude = [](int) { return std::sqrt(1 + std::log(2.0) / std::log(4096.0)); };
   } else if (name == "gemma4" || name == "gemma4-small") {
     describe_gemma4(name == "gemma4-small", d);
+  } else if (d.chunked) {
+    const int chunk = name == "llama4-chunks" ? kWindow : 8192;
+    d.window = [=](int layer) { return sees_all(layer, 4) ? 0 : chunk; };
+    if (name == "llama4-128") return;
+    d.norms_turned = true;
+    const auto turns = d.frequency;
+    d.frequency = [=](int layer, int pair) { return turns(layer, pair) / (1 + 0.25 * pair); };
   } else if (name == "command-r-norms") {
     d.frequency = plain_rope(7.5e7);
     d.head_norm = Described::kEachHead;
@@ -331,6 +347,7 @@ Described described(const FamilyFile& f) {
   d.experts = f.traits.experts;
   d.experts_used = f.traits.experts_used;
   d.dense_layers = f.traits.dense_layers;
+  d.every = f.traits.every;
   if (f.name == "glm4moe-norms") {
     d.head_norm = Described::kEachHead;
     d.expert_scale = 2.5;

@@ -32,6 +32,7 @@ struct FamilyFile {
   double largest_score = 1;  // of attention, about; larger ones carry larger roundings
   // Of experts, in place of the mix's: any mix has those of gpt-oss in MXFP4.
   std::optional<QuantFormat> expert_format{};
+  bool as_llama_cpp = true;  // false: llama.cpp overrides a key by a constant
 };
 
 /// Heads of 32, two to a KV head; each with its own of what is asked for.
@@ -196,6 +197,29 @@ inline std::vector<FamilyFile> routed_files() {
   return out;
 }
 
+/// Llama 4 in chunks as long as llama.cpp takes them to be, and in shorter ones; with as many
+/// experts as those have that norm no heads, in every second layer.
+inline std::vector<FamilyFile> llama4_files() {
+  std::vector<FamilyFile> out;
+  for (const char* name : {"llama4", "llama4-chunks", "llama4-128"}) {
+    FamilyFile f{name, family_traits("llama4")};
+    TinyTraits& t = f.traits;
+    const bool wide = f.name == "llama4-128";
+    f.as_llama_cpp = f.name != "llama4-chunks";
+    t.window = f.as_llama_cpp ? 8192 : 48;
+    t.window_full_every = 4;
+    t.experts = wide ? 128 : 8;
+    t.ffn = wide ? 32 : 160;
+    t.every = wide ? 2 : 1;
+    t.experts_used = 1;
+    t.shared_ffn = t.ffn;
+    t.rope_freqs = !wide;
+    if (!wide) f.vectors.emplace_back("rope_freqs.weight", ramp_factors(1, 0.25f, 16));
+    out.push_back(std::move(f));
+  }
+  return out;
+}
+
 inline std::vector<FamilyFile> family_files() {
   std::vector<FamilyFile> out;
   for (const char* plain :
@@ -238,6 +262,7 @@ inline std::vector<FamilyFile> family_files() {
   for (FamilyFile& f : out) f.traits.tied = f.traits.tied || f.traits.architecture == "command-r";
   for (FamilyFile& f : windowed_files()) out.push_back(std::move(f));
   for (FamilyFile& f : routed_files()) out.push_back(std::move(f));
+  for (FamilyFile& f : llama4_files()) out.push_back(std::move(f));
   return out;
 }
 

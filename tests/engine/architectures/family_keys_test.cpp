@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/gguf/model/read_model.hpp"
+#include "engine/model/rope.hpp"
 #include "tests/catch.hpp"
 #include "tests/engine/architectures/family_files.hpp"
 #include "tests/engine/gguf/gguf_fixture.hpp"
@@ -116,6 +117,32 @@ TEST_CASE("Groups, functions and scales of routers are read, and refused where t
   CHECK(contains(error_of(with({{"expert_group_count", 9u}})), "expert_group_count"));
   for (const float odd : {-1.0f, NAN, 1e30f})
     CHECK(contains(error_of(with({{"expert_weights_scale", odd}})), "expert_weights_scale"));
+}
+
+TEST_CASE("Llama 4 has chunks of 8,192 tokens, and scales queries where nothing turns", "[gguf]") {
+  const auto model = read_with("llama4", {}, [](FamilyFile& f) {
+    f.traits.layers = 4;
+    f.traits.experts = 4;
+    f.traits.experts_used = 1;
+    f.traits.shared_ffn = f.traits.ffn;
+  });
+  INFO(error_of(model));
+  REQUIRE(model.ok());
+  const auto& layers = model->layers;
+  CHECK(layers[0].attention.chunked);
+  CHECK(layers[0].attention.first_attended(8191) == 0);
+  CHECK(layers[0].attention.first_attended(8192) == 8192);
+  CHECK(layers[0].attention.first_attended(16383) == 8192);
+  CHECK(layers[3].attention.window == 0);
+  CHECK(layers[3].attention.first_attended(16383) == 0);
+  for (int i = 0; i < 4; ++i) {
+    const auto& ops = layers[std::size_t(i)].ops;
+    CHECK(uses(ops, OpKind::kScaleByPosition) == (i == 3));
+    CHECK(uses(ops, OpKind::kRope) == (i < 3));
+  }
+  // The token at position 8191 is the 8192nd.
+  CHECK(temperature_at(model->hyper, 8190) == 1);
+  CHECK(double(temperature_at(model->hyper, 8191)) == Approx(1 + 0.1 * std::log(2.0)));
 }
 
 TEST_CASE("Sections of RoPE are all pairs that turn, none by a fourth position", "[gguf]") {

@@ -72,6 +72,11 @@ TEST_CASE("Traits that CPUs alone compute are refused by name on a GPU") {
   CHECK(says(refused("apertus", nothing), "with an FFN without a gate is not executed"));
   CHECK(says(refused("gemma4", nothing), "with values that are shared or normed is not executed"));
   CHECK(says(refused("gemma4", [](TinyTraits& t) { t.layer_embedding = 32; }), "on a GPU"));
+  TinyTraits chunked;
+  chunked.architecture = "llama4";
+  chunked.window = 64;
+  chunked.window_full_every = 4;
+  CHECK(says(refusal(chunked), "with attention in chunks is not executed on a GPU"));
   TinyModel biased = make_tiny_model({.layers = 1});
   biased.model.head_bias.assign(500, 0.5f);
   const auto error = check_shapes_on_gpu(biased.model);
