@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/base/quantile.hpp"
-#include "engine/backends/cpu/products.hpp"
+#include "engine/backends/cpu/products/products.hpp"
 #include "engine/kernels/cpu/floats.hpp"
 #include "engine/kernels/cpu/int8/int8.hpp"
 

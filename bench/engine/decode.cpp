@@ -8,7 +8,7 @@
 #include "bench/engine/bars.hpp"
 #include "bench/engine/dram_read.hpp"
 #include "bench/engine/weights.hpp"
-#include "engine/backends/cpu/products.hpp"
+#include "engine/backends/cpu/products/products.hpp"
 
 namespace rigcast::bench {
 namespace {

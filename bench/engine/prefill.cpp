@@ -12,7 +12,7 @@
 #include "bench/engine/dequantize.hpp"
 #include "bench/engine/peaks.hpp"
 #include "bench/engine/weights.hpp"
-#include "engine/backends/cpu/products.hpp"
+#include "engine/backends/cpu/products/products.hpp"
 
 namespace rigcast::bench {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "core/model/kv_bytes.hpp"
 #include "engine/backends/cpu/activity_span.hpp"
-#include "engine/backends/cpu/products.hpp"
+#include "engine/backends/cpu/products/products.hpp"
 #include "engine/kernels/cpu/aligned.hpp"
 #include "engine/kv/block_table.hpp"
 #include "engine/kv/kv_cache.hpp"

@@ -1,5 +1,5 @@
 // Matrices that a team multiplies together, and what it asks memory for in between.
-#include "engine/backends/cpu/products.hpp"
+#include "engine/backends/cpu/products/products.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "engine/backends/cpu/products.hpp"
+#include "engine/backends/cpu/products/products.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "engine/backends/cpu/ffn/ffn_stage.hpp"
+#include "engine/backends/cpu/ffn_stage.hpp"
 
 #include <algorithm>
 

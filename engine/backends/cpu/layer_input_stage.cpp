@@ -1,4 +1,4 @@
-#include "engine/backends/cpu/ffn/layer_input_stage.hpp"
+#include "engine/backends/cpu/layer_input_stage.hpp"
 
 #include <algorithm>
 #include <cmath>
