@@ -50,8 +50,6 @@ void gating(Keys& keys, Gating function, bool normalised, float scale = 1) {
   keys.set("expert_weights_scale", scale);
 }
 
-void sigmoid(Keys& keys) { gating(keys, kSigmoid, true); }
-
 void latent(Keys& keys) {
   const LatentAttention& a = *keys.model.mla;
   if (a.q_lora_rank > 0) keys.count("attention.q_lora_rank", a.q_lora_rank);
