@@ -1,4 +1,4 @@
-// Granite, dense: four scales.
+// Granite: four scales. Granite 4.0 H: Mamba 2, and attention without RoPE in some layers.
 
 #include "engine/architectures/families/families.hpp"
 
@@ -26,17 +26,39 @@ constexpr ScalarKey kScales[] = {
 // Files of this architecture switch RoPE off by it.
 constexpr NeutralKey kNeutral[] = {{"rope.scaling.finetuned", 1, "leave RoPE out"}};
 
-constexpr Architecture kArchitectures[] = {{.name = "granite",
-                                            .rope_pairs = RopePairs::kInterleaved,
-                                            .norm_eps = 1e-5f,
-                                            .rope_base = rope_base,
-                                            .set_usual = set_scales,
-                                            .keys = &kDecoderKeys,
-                                            .scalars = kScales,
-                                            .own_neutral = kNeutral}};
+constexpr Architecture kDense[] = {{.name = "granite",
+                                    .rope_pairs = RopePairs::kInterleaved,
+                                    .norm_eps = 1e-5f,
+                                    .rope_base = rope_base,
+                                    .set_usual = set_scales,
+                                    .keys = &kDecoderKeys,
+                                    .scalars = kScales,
+                                    .own_neutral = kNeutral}};
+
+float hybrid_rope_base(const ModelSpec&) { return 1e4f; }
+
+bool rotates_nowhere(const ModelSpec&, int) { return false; }
+
+constexpr std::string_view kMixerKeys[] = {"ssm.conv_kernel", "ssm.group_count", "ssm.inner_size",
+                                           "ssm.state_size", "ssm.time_step_rank"};
+
+constexpr NeutralKey kHybridNeutral[] = {{"rope.scaling.finetuned", 0, "turn queries and keys"}};
+
+constexpr Architecture kHybrid[] = {{.name = "granitehybrid",
+                                     .rope_pairs = RopePairs::kInterleaved,
+                                     .norm_eps = 1e-5f,
+                                     .rope_base = hybrid_rope_base,
+                                     .mixer = Mixer::kMamba,
+                                     .rotates = rotates_nowhere,
+                                     .set_usual = set_scales,
+                                     .keys = &kDecoderKeys,
+                                     .scalars = kScales,
+                                     .own_keys = kMixerKeys,
+                                     .own_neutral = kHybridNeutral}};
 
 }  // namespace
 
-std::span<const Architecture> granite_family() { return kArchitectures; }
+std::span<const Architecture> granite_family() { return kDense; }
+std::span<const Architecture> granite_hybrid_family() { return kHybrid; }
 
 }  // namespace rigcast::engine
