@@ -11,8 +11,6 @@
 namespace rigcast::engine::cuda {
 namespace {
 
-constexpr int kWarps = kSplitWarps;
-
 struct Task {
   NewTokenInputs inputs;
   float query_scale;
@@ -25,17 +23,17 @@ struct Task {
 
 // The block's results for the new token: the queries of its heads (zeros past the last head), and
 // the rows of its keys and values.
-template <int kDim>
+template <int kDim, bool kDirect>
 struct NewToken {
   __half queries[kGroupRows][kTileStride<kDim>];
   __align__(16) std::byte key[2 * kDim], value[2 * kDim];
-  __align__(16) float own[kWarps][kDim];  // the head on which a warp works
+  __align__(16) float own[kSplitWarps<kDim, kDirect>][kDim];  // the head on which a warp works
 };
 
 // Computes them with all warps, each one head at a time. `rows`: queries of this block.
-template <int kDim>
+template <int kDim, bool kDirect>
 __device__ void make_new_rows(const Task& t, const Cache& cache, const LaneRopeAngles& rope_cos_sin,
-                              int rows, bool keys, int position, NewToken<kDim>& to) {
+                              int rows, bool keys, int position, NewToken<kDim, kDirect>& to) {
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   const int kv_head = int(blockIdx.y), first = kv_head * t.group + int(blockIdx.z) * kGroupRows;
   const NewHeads heads{t.inputs, rope_cos_sin, 0, t.dim, lane, to.own[warp]};
@@ -56,8 +54,8 @@ __device__ void make_new_rows(const Task& t, const Cache& cache, const LaneRopeA
 }
 
 // Writes the new rows to the cache; one of the blocks that see the new token does so.
-template <int kDim>
-__device__ void store_new_rows(const NewToken<kDim>& from, const Cache& cache, int layer,
+template <int kDim, bool kDirect>
+__device__ void store_new_rows(const NewToken<kDim, kDirect>& from, const Cache& cache, int layer,
                                int position) {
   const int head = int(blockIdx.y), row = position % cache.block_tokens;
   std::byte* block = cache.blocks[position / cache.block_tokens];
@@ -70,20 +68,20 @@ __device__ void store_new_rows(const NewToken<kDim>& from, const Cache& cache, i
 
 // grid: splits, KV heads, groups of 16 query heads. Shared memory: a ring buffer for each warp.
 template <int kDim, bool kDirect>
-__global__ void __launch_bounds__(32 * kWarps, kDim > 128 ? 1
-                                               : kDirect  ? 2
-                                                          : 3)
+__global__ void __launch_bounds__(32 * kSplitWarps<kDim, kDirect>, kDim > 128 ? 1
+                                                                   : kDirect  ? 2
+                                                                              : 3)
     attend_in_splits(const __grid_constant__ Task t, const __grid_constant__ Cache cache,
                      const int* position, Partials out) {
   extern __shared__ __align__(16) std::byte shared[];
-  __shared__ float m[kWarps][kGroupRows][2];
-  __shared__ NewToken<kDim> fresh;
+  __shared__ float m[kSplitWarps<kDim, kDirect>][kGroupRows][2];
+  __shared__ NewToken<kDim, kDirect> fresh;
   allow_next_kernel();
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   const int warps = int(blockDim.x) / 32, head = int(blockIdx.y);
   const int first_head = head * t.group + int(blockIdx.z) * kGroupRows;
   const int rows = min(kGroupRows, t.group - int(blockIdx.z) * kGroupRows);
-  const int own_bytes = kStages * t.stage_bytes;
+  const int own_bytes = kStages<kDim, kDirect> * t.stage_bytes;
   std::byte* own = shared + warp * own_bytes;
   const Ring<kDim, kDirect> ring{keys_of(cache, t.layer, head),
                                  values_of(cache, t.layer, head),
@@ -119,9 +117,10 @@ void launch_attend(const Stream& stream, Task t, const Cache& cache, int splits,
                    const int* position, const Partials& out) {
   const auto kernel = attend_in_splits<kDim, kDirect>;
   t.stage_bytes = split_stage_bytes<kDim, kDirect>(cache);
-  const int own = kStages * t.stage_bytes;
-  const int largest = device_facts().block_shared_bytes - int(sizeof(NewToken<kDim>)) - 1024;
-  const int warps = std::clamp(largest / own, 1, kWarps);
+  const int own = kStages<kDim, kDirect> * t.stage_bytes;
+  const int largest =
+      device_facts().block_shared_bytes - int(sizeof(NewToken<kDim, kDirect>)) - 1024;
+  const int warps = std::clamp(largest / own, 1, kSplitWarps<kDim, kDirect>);
   RIGCAST_CUDA_CALL(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, warps * own));
   const dim3 grid(unsigned(splits), unsigned(cache.kv_heads),
@@ -142,8 +141,9 @@ void launch_width(const Stream& stream, const Task& t, const Cache& cache, int s
 
 int attention_splits(int tokens_upper_bound, int kv_heads, int head_dim, int multiprocessors,
                      bool fp16) {
-  constexpr int kMinTokens = kWarps * kTileRows;  // one tile for every warp
-  const int work = (tokens_upper_bound + kMinTokens - 1) / kMinTokens;
+  const int warps = fp16 && head_dim > 128 ? kSplitWarps<256, true> : kSplitWarps<128, true>;
+  const int min_tokens = warps * kTileRows;  // one tile for every warp
+  const int work = (tokens_upper_bound + min_tokens - 1) / min_tokens;
   return std::clamp(work, 1, most_attention_splits(kv_heads, head_dim, multiprocessors, fp16));
 }
 

@@ -9,15 +9,17 @@
 
 namespace rigcast::engine::cuda {
 
-inline constexpr int kSplitWarps =
-    4;  // at most; each computes every kSplitWarps-th tile of a split
+// At most; each computes every kSplitWarps-th tile of a split. A multiprocessor has memory for one
+// block of wide heads.
+template <int kDim, bool kDirect>
+inline constexpr int kSplitWarps = kDim > 128 && kDirect ? 6 : 4;
 
 // Starts to copy the warp's first tiles, before there are queries to multiply them with.
 template <int kDim, bool kDirect>
 __device__ void start_split(const Ring<kDim, kDirect>& ring, const TokenSpan& span, int first,
                             int warps) {
 #pragma unroll
-  for (int i = 0; i < kStages - 1; ++i) {
+  for (int i = 0; i < kStages<kDim, kDirect> - 1; ++i) {
     const int tile = first + i * warps;
     if (tile < span.end) ring.start(tile, i, span);
     commit_copies();
@@ -32,14 +34,15 @@ __device__ void attend_split(const Ring<kDim, kDirect>& ring, const TokenSpan& s
                              SoftmaxAccumulator<kDim>& mix) {
   int stage = 0;
   for (int tile = first; tile < span.end; tile += warps) {
-    const int next = tile + (kStages - 1) * warps;
-    if (next < span.end) ring.start(next, (stage + kStages - 1) % kStages, span);
+    const int next = tile + (kStages<kDim, kDirect> - 1) * warps;
+    if (next < span.end)
+      ring.start(next, (stage + kStages<kDim, kDirect> - 1) % kStages<kDim, kDirect>, span);
     commit_copies();
-    wait_for_copies<kStages - 1>();
+    wait_for_copies<kStages<kDim, kDirect> - 1>();
     __syncwarp();
     attend_tile(ring, tile, stage, span, newest, q, cap, mix);
     __syncwarp();
-    stage = (stage + 1) % kStages;
+    stage = (stage + 1) % kStages<kDim, kDirect>;
   }
   wait_for_copies<0>();
 }
@@ -115,7 +118,8 @@ template <int kDim, bool kDirect>
 int split_stage_bytes(const Cache& cache) {
   const int bytes =
       kDirect ? 2 * Ring<kDim, true>::kTileBytes : kTileRows * (cache.k_row + cache.v_row) + 4;
-  const int least = (int(sizeof(Shared<kDim>)) + kStages - 1) / kStages;
+  const int least =
+      (int(sizeof(Shared<kDim>)) + kStages<kDim, kDirect> - 1) / kStages<kDim, kDirect>;
   return (std::max(bytes, least) + 15) / 16 * 16;
 }
 

@@ -9,7 +9,11 @@ namespace rigcast::engine::cuda {
 
 inline constexpr int kGroupRows =
     16;  // query heads that share a read of the cache: the rows of a product
-inline constexpr int kStages = 3;  // a warp's tiles that are being copied or used
+
+// A warp's tiles that are being copied or used. F16 tiles of wide heads are large: with two of them
+// there is room for more warps, which hide each other's latency.
+template <int kDim, bool kDirect>
+inline constexpr int kStages = kDim > 128 && kDirect ? 2 : 3;
 
 // The tokens [from, to) of the context, of which [from, stored) are in the cache, and the tiles
 // [first, end) of this block. The last token is the new one; where it is not stored yet, its rows
