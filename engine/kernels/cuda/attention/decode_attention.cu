@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/cuda/launch.cuh"
+#include "engine/cuda/prefetch.cuh"
 #include "engine/kernels/cuda/attention/decode_split.cuh"
 #include "engine/kernels/cuda/attention/most_splits.hpp"
 #include "engine/kernels/cuda/kv/rope_device.cuh"
@@ -30,27 +31,47 @@ struct NewToken {
   __align__(16) float own[kSplitWarps<kDim, kDirect>][kDim];  // the head on which a warp works
 };
 
-// Computes them with all warps, each one head at a time. `rows`: queries of this block.
+// Computes them with all warps, each one head at a time: `rows` queries of this block, then a key
+// and a value if `keys`. The loop is not unrolled, and has one copy of each part: a good part of a
+// kernel of microseconds is the first fetch of its instructions. A head's load is under way while
+// the one before is computed.
 template <int kDim, bool kDirect>
 __device__ void make_new_rows(const Task& t, const Cache& cache, const LaneRopeAngles& rope_cos_sin,
                               int rows, bool keys, int position, NewToken<kDim, kDirect>& to) {
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   const int kv_head = int(blockIdx.y), first = kv_head * t.group + int(blockIdx.z) * kGroupRows;
+  const int warps = int(blockDim.x) / 32, count = rows + (keys ? 2 : 0);
   const NewHeads heads{t.inputs, rope_cos_sin, 0, t.dim, lane, to.own[warp]};
   const float query_scale = t.query_scale * t.inputs.temperature.at(position);
-  for (int i = warp; i < rows + (keys ? 2 : 0); i += int(blockDim.x) / 32) {
-    if (i < rows) {
-      heads.query(first + i);
-      put_fp16(heads.own, query_scale, t.dim, to.queries[i], lane);
-    } else if (i == rows) {
-      heads.key(kv_head);
-      put_row(cache.k_type, heads.own, t.dim, to.key, lane);
-    } else {
-      heads.value(kv_head);
-      put_row(cache.v_type, heads.own, t.dim, to.value, lane);
-    }
+  const auto kind_of = [&](int i) {
+    return i < rows ? HeadKind::kQuery : i == rows ? HeadKind::kKey : HeadKind::kValue;
+  };
+  const auto head_of = [&](int i) { return i < rows ? first + i : kv_head; };
+  LoadedHead<kDim> head;
+  if (warp < count) head.load(heads.projected(kind_of(warp)), 0, head_of(warp), t.dim, lane);
+#pragma unroll 1
+  for (int i = warp; i < count; i += warps) {
+    const HeadKind kind = kind_of(i);
+    head.put(heads.own, t.dim, lane);
+    if (const int next = i + warps; next < count)
+      head.load(heads.projected(kind_of(next)), 0, head_of(next), t.dim, lane);
+    heads.finish(kind, head_of(i));
+    std::byte* const row = kind == HeadKind::kKey ? to.key : to.value;
+    if (kDirect || kind == HeadKind::kQuery)
+      put_fp16(heads.own, kind == HeadKind::kQuery ? query_scale : 1.0f, t.dim,
+               kind == HeadKind::kQuery ? to.queries[i] : reinterpret_cast<__half*>(row), lane);
+    else
+      put_row(kind == HeadKind::kKey ? cache.k_type : cache.v_type, heads.own, t.dim, row, lane);
     __syncwarp();
   }
+}
+
+// Starts to fetch the weights of the heads' norms, which no earlier kernel writes.
+__device__ void prefetch_norms(const NewTokenInputs& inputs, int dim) {
+  const int at = int(threadIdx.x) * 32;  // a line of 128 bytes
+  if (inputs.layer_norms || at >= dim) return;
+  if (inputs.q_norm) prefetch(inputs.q_norm + at);
+  if (inputs.k_norm) prefetch(inputs.k_norm + at);
 }
 
 // Writes the new rows to the cache; one of the blocks that see the new token does so.
@@ -89,6 +110,7 @@ __global__ void __launch_bounds__(32 * kSplitWarps<kDim, kDirect>, kDim > 128 ? 
                                  t.stage_bytes,
                                  t.dim,
                                  lane};
+  prefetch_norms(t.inputs, t.dim);
   if (!t.inputs_ready) wait_for_inputs();
   const TokenSpan span = tokens_of_block(*position, t.window, t.first_token);
   start_split(ring, span, span.first + warp, warps);
