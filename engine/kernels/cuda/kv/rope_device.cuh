@@ -180,8 +180,14 @@ struct NewHeads {
   /// For a head that is in `own` as it was projected.
   __device__ void finish(HeadKind kind, int head) const {
     if (kind == HeadKind::kValue) return;
-    if (const float* weight = kind == HeadKind::kQuery ? p.q_norm : p.k_norm) norm(weight, head);
-    rotate(own, rope_cos_sin, p, lane);
+    const float* const weight = kind == HeadKind::kQuery ? p.q_norm : p.k_norm;
+#pragma unroll 1  // one copy of each part, in whatever order
+    for (int part = 0; part < 2; ++part) {
+      if ((part == 0) == p.norms_rotated)
+        rotate(own, rope_cos_sin, p, lane);
+      else if (weight)
+        norm(weight, head);
+    }
   }
 
  private:
