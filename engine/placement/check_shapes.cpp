@@ -63,19 +63,15 @@ std::optional<Error> refuse_recurrent(const Model& model) {
 
 // What CPUs compute and kernels of a GPU do not.
 std::optional<Error> refuse_weights(const Model& model) {
-  if (!model.head_bias.empty())
-    return refused(fmt::format("{} with a bias of logits", model.spec.name),
-                   "logits have none there");
   for (const Layer& l : model.layers) {
     if (l.latent)
       return refused(fmt::format("{} with latent attention", model.spec.name),
                      "heads have keys and values of their own there");
-    if (uses(l.ops, OpKind::kLayerNorm))
-      return refused(fmt::format("{} with norms that subtract a mean", model.spec.name),
-                     "norms are of squares alone there");
-    if (uses(l.ops, OpKind::kGeluMlp) || uses(l.ops, OpKind::kXieluMlp))
-      return refused(fmt::format("{} with an FFN without a gate", model.spec.name),
-                     "FFNs have one there");
+    if (l.has_parallel_ffn() && (!l.attention_post_norm.empty() || !l.ffn_post_norm.empty() ||
+                                 model.hyper.residual_scale != 1))
+      return refused(fmt::format("{} with norms or scales behind attention and an FFN beside it",
+                                 model.spec.name),
+                     "their results are added as they are there");
     if (l.rule.kv_layer >= 0 || l.norms_values())
       return refused(fmt::format("{} with values that are shared or normed", model.spec.name),
                      "layers have values of their own there, as a matrix gives them");

@@ -1,4 +1,6 @@
 #include "engine/kernels/cuda/activations/elementwise.cuh"
+#include "engine/kernels/cuda/activations/mlp_rows.cuh"
+#include "engine/kernels/cuda/activations/tile_order.hpp"
 #include "engine/kernels/cuda/sampling/argmax.cuh"
 
 #include <algorithm>
@@ -14,6 +16,7 @@
 #include "tests/catch.hpp"
 #include "tests/cuda/device_data.cuh"
 #include "tests/cuda/kernels/gates.cuh"
+#include "tests/cuda/kernels/layer_norms.cuh"
 #include "tests/engine/random_values.hpp"
 
 namespace rigcast::engine::cuda {
@@ -144,6 +147,35 @@ TEST_CASE("A norm adds what it is given first, and keeps it", "[cuda][gpu]") {
     CHECK(largest_excess(from_halves(out.read()), expected,
                          norm_bound(expected, batch, kHalfUnit)) == 0);
   }
+}
+
+TEST_CASE("Norms of rows subtract the mean, behind what is added", "[cuda][gpu][traits]") {
+  const Stream stream;
+  for (const Batch& batch : kBatches)
+    for (const bool biased : {false, true}) {
+      INFO(batch.tokens << " rows of " << batch.width);
+      const auto width = std::size_t(batch.width);
+      auto x = normal_values(count_of(batch), 3, 2), add = normal_values(width, 4);
+      const auto weight = normal_values(width, 5), bias = normal_values(width, 6);
+      const OnDevice<float> on_gpu(x), on_gpu_add(add), on_gpu_weight(weight), on_gpu_bias(bias),
+          out(count_of(batch));
+      rms_norm(stream, batch, rows_of(on_gpu, batch.width), {{}, on_gpu_add.get()},
+               {on_gpu_weight.get(), 1e-5f, true, biased ? on_gpu_bias.get() : nullptr},
+               rows_of(out, batch.width));
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] += add[i % width];
+      CHECK(on_gpu.read() == x);
+      const auto got = out.read();
+      std::size_t outside = 0;
+      for (std::size_t t = 0; t < std::size_t(batch.tokens); ++t) {
+        const std::span<const float> none, all(bias);
+        const std::span<const float> row(x.data() + t * width, width);
+        const rigcast::fixtures::LayerNorm want(row, weight, biased ? all : none, 1e-5,
+                                                batch.width);
+        for (std::size_t i = 0; i < width; ++i)
+          outside += !(std::abs(double(got[t * width + i]) - want.value[i]) <= want.allowed[i]);
+      }
+      CHECK(outside == 0);
+    }
 }
 
 TEST_CASE("Norms keep to the rows between gaps", "[cuda][gpu]") {
@@ -284,6 +316,44 @@ TEST_CASE("Clamped SwiGLU bounds gate and up, and leaves NaN", "[cuda][gpu][trai
   CHECK(std::isnan(got[3]));
   CHECK(std::isnan(got[4]));
   CHECK(got[5] == 0);
+}
+
+TEST_CASE("Functions of FFNs without a gate are GELU or xIELU, behind the bias",
+          "[cuda][gpu][traits]") {
+  const Stream stream;
+  const Xielu numbers{1.2f, 0.7f, 0.5f, -1e-6f};
+  for (const Batch& batch : {Batch{1, 4096}, Batch{7, 512}, Batch{3, 68}})
+    for (const bool is_xielu : {false, true})
+      for (const bool biased : {false, true})
+        for (const int tiled : {0, 8}) {
+          if (tiled > 0 && batch.width % kTileColumns != 0) continue;
+          INFO(batch.tokens << " rows of " << batch.width << (is_xielu ? ", xIELU" : ", GELU"));
+          const auto width = std::size_t(batch.width);
+          const auto x = normal_values(count_of(batch), 13, 3), bias = normal_values(width, 14);
+          const OnDevice<float> on_gpu(x), on_gpu_bias(bias);
+          const OnDevice<std::uint16_t> out(std::size_t(tiled > 0 ? tiled : batch.tokens) * width);
+          apply_mlp(stream, batch,
+                    {on_gpu.get(), biased ? on_gpu_bias.get() : nullptr, {is_xielu, numbers}},
+                    reinterpret_cast<__half*>(out.get()), tiled);
+          const auto got = from_halves(out.read());
+          std::size_t outside = 0;
+          for (int t = 0; t < batch.tokens; ++t)
+            for (std::size_t i = 0; i < width; ++i) {
+              const std::size_t from = std::size_t(t) * width + i;
+              const float in = biased ? x[from] + bias[i] : x[from];
+              const double want = double(is_xielu ? ref::xielu(in, numbers) : ref::gelu(in));
+              // Of xIELU's two terms each is below its square or magnitude. GELU's exponent is
+              // within 7 roundings, and its exponential within 2 units.
+              const double size = std::abs(double(in)),
+                           terms = is_xielu ? 1.2 * size * size + size
+                                            : std::abs(want) * (1 + 1.6 * size * (1 + size * size));
+              const std::size_t at =
+                  tiled > 0 ? std::size_t(tiled_index(std::int64_t(i), t, tiled)) : from;
+              outside += !(std::abs(double(got[at]) - want) <=
+                           std::abs(want) * kHalfUnit + kMinHalf + 10 * kUnit * terms);
+            }
+          CHECK(outside == 0);
+        }
 }
 
 TEST_CASE("A branch is normed and scaled before it is added", "[cuda][gpu][traits]") {

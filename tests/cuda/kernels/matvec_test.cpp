@@ -2,6 +2,8 @@
 
 #include "engine/kernels/cuda/activations/quantize_activations.cuh"
 #include "engine/kernels/cuda/matvec/gate_up.cuh"
+#include "engine/kernels/cuda/matvec/mlp_up.cuh"
+#include "engine/kernels/ref/ops.hpp"
 #include "tests/catch.hpp"
 #include "tests/cuda/kernels/gates.cuh"
 #include "tests/cuda/kernels/products.cuh"
@@ -151,6 +153,51 @@ TEST_CASE("Gate and up with other functions between them", "[cuda][gpu][traits]"
     for (const QuantFormat f : {kF32, kF16, kQ8_0, kQ4_K}) check_gate_up(f, f, 768, 96, function);
     check_gate_up(kQ4_K, kQ6_K, 768, 64, function);
   }
+}
+
+TEST_CASE("The first matrix of an FFN without a gate, its bias and its function in one launch",
+          "[cuda][gpu][traits]") {
+  const Stream stream;
+  const engine::Xielu numbers{1.2f, 0.7f, 0.5f, -1e-6f};
+  for (const QuantFormat f : fixtures::kAllFormats)
+    for (const std::int64_t rows : {33, 96, 1024})
+      for (const bool is_xielu : {false, true}) {
+        constexpr std::int64_t kColumns = 768;
+        const Weights up(f, kColumns, rows, 1);
+        const PlanesOnDevice soa(up);
+        const InputOnDevice x(normal_values(kColumns, 3));
+        const std::vector<float> bias = normal_values(std::size_t(rows), 4);
+        const OnDevice<float> bias_there(bias), floats(static_cast<std::size_t>(rows));
+        const bool rounds = rows % 32 == 0;
+        const fixtures::RoundedOnDevice quantized(static_cast<std::size_t>(rows));
+        cuda::mlp_up(soa.matrix(), is_xielu ? nullptr : bias_there.get(), x.get(),
+                     {rounds ? quantized.get() : cuda::QuantizedActivations{}, floats.get()},
+                     {is_xielu, numbers}, stream, cuda::Start::kEarly);
+        const std::vector<float> got = floats.read();
+        double worst = 0;
+        for (std::int64_t i = 0; i < rows; ++i) {
+          fixtures::Product p = fixtures::product(up, i, x);
+          if (!is_xielu) p = fixtures::plus(p, bias[std::size_t(i)]);
+          const double of_product = fixtures::bound(p, f, kColumns), size = std::abs(p.value);
+          // GELU's slope is below 1.2, that of xIELU below 2.4 |x| + 0.5; both round as GELU gated.
+          const double slope = is_xielu ? 2.4 * (size + of_product) + 0.5 : 1.2;
+          const double want = is_xielu ? double(ref::xielu(float(p.value), numbers))
+                                       : fixtures::gate_of(p.value, cuda::GateFunction::kGelu);
+          const double terms = is_xielu ? 1.2 * size * size + size
+                                        : std::abs(want) * (1 + 1.6 * size * (1 + size * size));
+          worst = std::max(
+              worst, fixtures::off(got[std::size_t(i)], want,
+                                   slope * (of_product + size * 0x1p-24) + 10 * 0x1p-24 * terms));
+        }
+        INFO(fixtures::named(f, kColumns, rows) << (is_xielu ? ", xIELU" : ", GELU"));
+        CHECK(worst <= 1);
+        if (!rounds) continue;
+        const fixtures::RoundedValues expected = fixtures::rounded_on_cpu(got),
+                                      there = quantized.read();
+        CHECK(there.q == expected.q);
+        CHECK(there.scale == expected.scale);
+        CHECK(there.sum16 == expected.sum16);
+      }
 }
 
 TEST_CASE("Kernels that start early see what the kernels before them wrote", "[cuda][gpu]") {

@@ -6,6 +6,7 @@
 #include "engine/kernels/ref/ops.hpp"
 #include "tests/catch.hpp"
 #include "tests/cuda/kernels/activations.cuh"
+#include "tests/cuda/kernels/layer_norms.cuh"
 #include "tests/engine/random_values.hpp"
 
 using namespace rigcast;
@@ -80,6 +81,37 @@ TEST_CASE("RMS norm and rounding in one", "[cuda][gpu]") {
     CHECK(worst <= kBound);
     CHECK(same(out.read(), fixtures::rounded_on_cpu(normed)));
   }
+}
+
+TEST_CASE("Norms that subtract the mean, and rounding in one", "[cuda][gpu][traits]") {
+  const Stream stream;
+  for (const int columns : {32, 288, 4544, 8192, 14336, 65536})
+    for (const bool biased : {false, true}) {
+      INFO(columns << (biased ? " with" : " without") << " a bias");
+      constexpr std::size_t kTokens = 2;
+      const std::size_t n = std::size_t(columns);
+      std::vector<float> x = engine::fixtures::normal_values(kTokens * n, 3, 7.0f);
+      for (float& v : x) v += 5;
+      const std::vector<float> weight = engine::fixtures::normal_values(n, 4),
+                               bias = engine::fixtures::normal_values(biased ? n : 0, 5);
+      const OnDevice<float> x_there(x), weight_there(weight), bias_there(bias), also(x.size());
+      const RoundedOnDevice out(x.size());
+      const cuda::Norm norm{weight_there.get(), 1e-5f, true, biased ? bias_there.get() : nullptr};
+      cuda::norm_and_quantize({x_there.get(), columns, int(kTokens)}, norm, out.get(), also.get(),
+                              stream, cuda::Start::kEarly);
+      const std::vector<float> normed = also.read();
+      double worst = 0;
+      for (std::size_t t = 0; t < kTokens; ++t) {
+        // Sums as in the test above: at most 32 roundings.
+        const std::span<const float> row(x.data() + t * n, n);
+        const fixtures::LayerNorm want(row, weight, bias, 1e-5, 32);
+        for (std::size_t i = 0; i < n; ++i)
+          worst = std::max(worst,
+                           std::abs(double(normed[t * n + i]) - want.value[i]) / want.allowed[i]);
+      }
+      CHECK(worst <= 1);
+      CHECK(same(out.read(), fixtures::rounded_on_cpu(normed)));
+    }
 }
 
 TEST_CASE("A branch is added in the kernel that norms the sum", "[cuda][gpu][traits]") {

@@ -15,6 +15,7 @@ struct Case {
   int rope_dims = 128;
   RopePairs pairs = RopePairs::kInterleaved;
   bool biases = false, norms = false;
+  bool layer_norms = false;  // those subtract the mean, with weights of all heads
   QuantFormat k = QuantFormat::kF16, v = QuantFormat::kF16;
   float magnitude = 1;  // of rotated pairs
   float score_scale = 0;
@@ -31,7 +32,7 @@ struct Rows {
   Rows(const Case& c, int heads_, unsigned seed) : heads(heads_), stride(heads_ * c.dim + 8) {
     rows = normal_values(std::size_t(c.tokens * stride), seed);
     if (c.biases) bias = normal_values(std::size_t(heads * c.dim), seed + 1);
-    if (c.norms) norm = normal_values(std::size_t(c.dim), seed + 2);
+    if (c.norms) norm = normal_values(std::size_t((c.layer_norms ? heads : 1) * c.dim), seed + 2);
   }
 
   std::vector<float> head(const Case& c, int token, int index, bool turned) const {
@@ -41,7 +42,10 @@ struct Rows {
     for (std::size_t i = 0; i < dim && !bias.empty(); ++i)
       x[i] += bias[std::size_t(index) * dim + i];
     if (!turned) return x;
-    if (!norm.empty()) ref::rms_norm(x, norm, kEps, x);
+    if (c.layer_norms)
+      ref::layer_norm(x, std::span(norm).subspan(std::size_t(index) * dim, dim), {}, kEps, x);
+    else if (!norm.empty())
+      ref::rms_norm(x, norm, kEps, x);
     ref::rope(x, c.position + token, {c.pairs, c.rope_dims, 500000.0f});
     for (int i = 0; i < c.rope_dims; ++i) x[std::size_t(i)] *= c.magnitude;
     return x;
@@ -78,6 +82,7 @@ Placed run(const Case& c, const CacheData& data, const Rows& q, const Rows& k, c
   p.heads = c.heads;
   if (c.norms) p.q_norm = sent_q.norm.get(), p.k_norm = sent_k.norm.get();
   p.norm_eps = kEps;
+  p.layer_norms = c.layer_norms;
   p.pairs = c.pairs;
   p.rope_dims = c.rope_dims;
   p.score_scale = c.score_scale;
@@ -188,6 +193,17 @@ TEST_CASE("Biases and norms of heads come before turning", "[cuda][gpu]") {
     c.biases = true;
     c.norms = dim != 64;
     c.pairs = RopePairs::kNeox;
+    check(c);
+  }
+}
+
+TEST_CASE("Norms of heads that subtract the mean have weights of all heads",
+          "[cuda][gpu][traits]") {
+  for (const int tokens : {1, 40}) {
+    Case c;
+    c.tokens = tokens;
+    c.position = 250;
+    c.norms = c.layer_norms = true;
     check(c);
   }
 }

@@ -160,7 +160,8 @@ TEST_CASE("Every column has one place in a tile", "[cuda]") {
 TEST_CASE("Tiled rows, and their norm, are the same bits in another place", "[cuda][gpu]") {
   constexpr int kTokens = 19, kWidth = 1536;
   const int room = cuda::tiled_tokens(kTokens);
-  const OnDevice<float> x(normal_values(kTokens * kWidth, 1)), weight(normal_values(kWidth, 2));
+  const OnDevice<float> x(normal_values(kTokens * kWidth, 1)), weight(normal_values(kWidth, 2)),
+      bias(normal_values(kWidth, 3));
   const OnDevice<std::uint16_t> rows(kTokens * kWidth), tiled(std::size_t(room) * kWidth),
       normed(std::size_t(room) * kWidth);
   const auto halves = [](const OnDevice<std::uint16_t>& data) {
@@ -168,7 +169,9 @@ TEST_CASE("Tiled rows, and their norm, are the same bits in another place", "[cu
   };
   const Stream stream;
   const cuda::Batch batch{kTokens, kWidth};
-  const cuda::Norm norm{weight.get(), 1e-5f};
+  const cuda::Norm norm =
+      GENERATE_REF(cuda::Norm{weight.get(), 1e-5f}, cuda::Norm{weight.get(), 1e-5f, true},
+                   cuda::Norm{weight.get(), 1e-5f, true, bias.get()});
   const cuda::Rows floats{x.get(), cuda::ValueType::kF32, kWidth};
   cuda::rms_norm(stream, batch, floats, {}, norm, {rows.get(), cuda::ValueType::kF16, kWidth});
   cuda::tile_rows(stream, {halves(rows), kTokens}, kWidth, halves(tiled));

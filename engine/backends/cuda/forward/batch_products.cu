@@ -5,6 +5,7 @@
 
 #include "engine/backends/cuda/forward/branch.cuh"
 #include "engine/backends/cuda/forward/joined_matrices.hpp"
+#include "engine/kernels/cuda/activations/mlp_rows.cuh"
 #include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
 #include "engine/kernels/cuda/hopper/tile_rows.cuh"
 #include "engine/kernels/cuda/hopper/tiled_gemm.cuh"
@@ -16,9 +17,12 @@ namespace {
 using Matrices = std::initializer_list<const DeviceMatrix*>;
 
 // True if the matrices are FP16 and contiguous, so that one product reads them without a copy.
+// Those that the model does not have count as nothing.
 bool are_contiguous(Matrices matrices) {
-  const std::byte* at = (*matrices.begin())->soa;
+  const std::byte* at = nullptr;
   for (const DeviceMatrix* m : matrices) {
+    if (m->rows == 0) continue;
+    if (!at) at = m->soa;
     if (m->format != QuantFormat::kF16 || m->soa != at) return false;
     at += m->rows * m->columns * 2;
   }
@@ -48,16 +52,17 @@ const void* joined(const ForwardContext& f, Matrices matrices) {
 struct Product {
   void* y = nullptr;  // [tokens][rows of all matrices]
   ValueType type = ValueType::kF32;
-  bool add = false;  // accumulate into y
+  bool add = false;           // accumulate into y
+  const __half* x = nullptr;  // the batch's rows; null: those at batch.x
 };
 
-// Multiplies all matrices by the batch's rows at batch.x.
+// Multiplies all matrices by the batch's rows.
 void multiply(const ForwardContext& f, Matrices matrices, int tokens, const Product& to) {
   int rows = 0;
   for (const DeviceMatrix* m : matrices) rows += int(m->rows);
-  f.matmul.multiply(
-      {rows, int((*matrices.begin())->columns), tokens},
-      {joined(f, matrices), f.buffers.batch.x, ValueType::kF16, to.y, to.type, to.add});
+  f.matmul.multiply({rows, int((*matrices.begin())->columns), tokens},
+                    {joined(f, matrices), to.x ? to.x : f.buffers.batch.x, ValueType::kF16, to.y,
+                     to.type, to.add});
 }
 
 bool is_small_batch(const ForwardContext& f, int tokens, Matrices matrices) {
@@ -82,25 +87,44 @@ TiledBatch tiled_rows(const ForwardContext& f, int tokens, std::int64_t columns)
   return {to, tokens};
 }
 
-// batch.x = the norm of the first rows of vectors.hidden, row by row. Without a weight: these rows
-// as they are.
-void norm(const ForwardContext& f, const float* weight, int tokens) {
-  __half* const to = f.buffers.batch.x;
-  if (weight)
-    norm_rows(f, 0, tokens, weight, {to, ValueType::kF16, f.hidden()});
+// to = the norm of the first rows of vectors.hidden, row by row. Without a weight: these rows as
+// they are.
+const __half* norm(const ForwardContext& f, const Norm& by, int tokens, __half* to) {
+  if (by.weight)
+    norm_rows(f, 0, tokens, by, {to, ValueType::kF16, f.hidden()});
   else
     to_fp16(f.stream, f.hidden_row(0), std::int64_t(tokens) * f.hidden(), to);
+  return to;
 }
 
-// The same, tiled.
-TiledBatch tiled_norm(const ForwardContext& f, const float* weight, int tokens) {
-  if (!weight) {
-    norm(f, nullptr, tokens);
+// The same, tiled. Without a weight: at batch.x.
+TiledBatch tiled_norm(const ForwardContext& f, const Norm& by, int tokens, __half* to) {
+  if (!by.weight) {
+    norm(f, by, tokens, f.buffers.batch.x);
     return tiled_rows(f, tokens, f.hidden());
   }
-  rms_norm_tiled(f.stream, {tokens, f.hidden()}, {f.hidden_row(0), ValueType::kF32, f.hidden()},
-                 {weight, f.hyper().norm_eps}, f.buffers.batch.x);
-  return {f.buffers.batch.x, tokens};
+  rms_norm_tiled(f.stream, {tokens, f.hidden()}, {f.hidden_row(0), ValueType::kF32, f.hidden()}, by,
+                 to);
+  return {to, tokens};
+}
+
+// Where attention's norm is written. One that the FFN reads as well must outlive attention, whose
+// output takes batch.x; no other kernel of such a layer uses vectors.normed.
+__half* place_of_norm(const ForwardContext& f, const DeviceLayer& w) {
+  return w.parallel_ffn ? reinterpret_cast<__half*>(f.buffers.vectors.normed) : f.buffers.batch.x;
+}
+
+bool has_tiled_qkv(const ForwardContext& f, const DeviceLayer& w, int tokens) {
+  return is_tiled(f, tokens, {&w.q, &w.k, &w.v});
+}
+bool has_tiled_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens) {
+  if (!w.gate) return w.up.rows % kTileColumns == 0 && is_tiled(f, tokens, {&w.up, &w.down});
+  return w.gate.format == w.up.format && w.gate.rows % kTileColumns == 0 &&
+         is_tiled(f, tokens, {&w.gate, &w.up, &w.down});
+}
+// A norm that attention and FFN both read is tiled for both, or for neither.
+bool has_tiled_norm(const ForwardContext& f, const DeviceLayer& w, int tokens, bool own) {
+  return own && (!w.parallel_ffn || (has_tiled_qkv(f, w, tokens) && has_tiled_ffn(f, w, tokens)));
 }
 
 // A matrix whose products with a batch go to a branch of the layer.
@@ -137,24 +161,58 @@ void multiply_attention(const ForwardContext& f, const BranchMatrix& m, int toke
   add_large_batch(f, m, tokens);
 }
 
+// The FFN without a gate of tiled rows; its products are F32 before its function.
+void multiply_tiled_mlp(const ForwardContext& f, const DeviceLayer& w, const TiledBatch& x,
+                        const BranchMatrix& down) {
+  float* const sums = f.buffers.small_batch.gate_out;
+  __half* const hidden = f.buffers.batch.ffn_hidden;
+  const SmallBatchJob up{w.up, sums};
+  tiled_gemm({&up, 1}, x, {w.up.rows}, f.stream);
+  apply_mlp(f.stream, {x.tokens, int(w.up.rows)}, {sums, w.up_bias, w.mlp_function}, hidden,
+            tiled_tokens(x.tokens));
+  add_tiled(f, down, {hidden, x.tokens}, Start::kEarly);
+}
+
+// The same of rows one after the other.
+void multiply_mlp(const ForwardContext& f, const DeviceLayer& w, const Fp16Batch& x,
+                  const BranchMatrix& down) {
+  const PrefillBuffers& batch = f.buffers.batch;
+  const Batch shape{x.tokens, int(w.up.rows)};
+  if (is_small_batch(f, x.tokens, {&w.up, &w.down})) {
+    const SmallBatchJob up{w.up, f.buffers.small_batch.gate_out};
+    small_batch_gemm({&up, 1}, x, {w.up.rows}, f.stream);
+    apply_mlp(f.stream, shape, {up.out, w.up_bias, w.mlp_function}, batch.ffn_hidden);
+    return add_small_batch(f, down, {batch.ffn_hidden, x.tokens});
+  }
+  // As wide as gate and up in F16.
+  auto* const sums = reinterpret_cast<float*>(batch.ffn_hidden);
+  multiply(f, {&w.up}, x.tokens, {sums, ValueType::kF32, false, x.x});
+  apply_mlp(f.stream, shape, {sums, w.up_bias, w.mlp_function}, batch.x);
+  add_large_batch(f, down, x.tokens);
+}
+
 // The FFN of the layer's norm of the first rows of vectors.hidden.
 void multiply_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens,
                   const BranchMatrix& down) {
   const PrefillBuffers& batch = f.buffers.batch;
-  if (w.gate.format == w.up.format && w.gate.rows % kTileColumns == 0 &&
-      is_tiled(f, tokens, {&w.gate, &w.up, &w.down})) {
-    tiled_gate_up(w.gate, w.up, tiled_norm(f, w.ffn_norm, tokens), batch.ffn_hidden, f.stream,
-                  w.gate_function);
+  const Norm by{w.ffn_norm, f.hyper().norm_eps};
+  __half* const place = place_of_norm(f, w);
+  if (has_tiled_norm(f, w, tokens, has_tiled_ffn(f, w, tokens))) {
+    const TiledBatch x =
+        w.parallel_ffn ? TiledBatch{place, tokens} : tiled_norm(f, by, tokens, place);
+    if (!w.gate) return multiply_tiled_mlp(f, w, x, down);
+    tiled_gate_up(w.gate, w.up, x, batch.ffn_hidden, f.stream, w.gate_function);
     return add_tiled(f, down, {batch.ffn_hidden, tokens}, Start::kEarly);
   }
-  norm(f, w.ffn_norm, tokens);
+  const __half* const x = w.parallel_ffn ? place : norm(f, by, tokens, place);
+  if (!w.gate) return multiply_mlp(f, w, {x, tokens}, down);
   if (is_small_batch(f, tokens, {&w.gate, &w.up, &w.down})) {
-    small_batch_gate_up(w.gate, w.up, {batch.x, tokens}, f.buffers.small_batch.gate_out,
-                        batch.ffn_hidden, f.stream, {}, w.gate_function);
+    small_batch_gate_up(w.gate, w.up, {x, tokens}, f.buffers.small_batch.gate_out, batch.ffn_hidden,
+                        f.stream, {}, w.gate_function);
     return add_small_batch(f, down, {batch.ffn_hidden, tokens});
   }
   const int width = int(w.gate.rows), both = 2 * width;
-  multiply(f, {&w.gate, &w.up}, tokens, {batch.ffn_hidden, ValueType::kF16});
+  multiply(f, {&w.gate, &w.up}, tokens, {batch.ffn_hidden, ValueType::kF16, false, x});
   gate_times(f.stream, {tokens, width}, {batch.ffn_hidden, ValueType::kF16, both},
              {batch.ffn_hidden + width, ValueType::kF16, both}, {batch.x, ValueType::kF16, width},
              w.gate_function);
@@ -171,23 +229,27 @@ std::int64_t fp16_weights_for_batch(const DeviceModel& model) {
   return most;
 }
 
+void norm_rows(const ForwardContext& f, int first, int tokens, const Norm& norm, const Rows& to) {
+  rms_norm(f.stream, {tokens, f.hidden()}, {f.hidden_row(first), ValueType::kF32, f.hidden()}, {},
+           norm, to);
+}
 void norm_rows(const ForwardContext& f, int first, int tokens, const float* weight,
                const Rows& to) {
-  rms_norm(f.stream, {tokens, f.hidden()}, {f.hidden_row(first), ValueType::kF32, f.hidden()}, {},
-           {weight, f.hyper().norm_eps}, to);
+  norm_rows(f, first, tokens, Norm{weight, f.hyper().norm_eps}, to);
 }
 
 void project_qkv(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   float* const to = f.buffers.vectors.projected;
   const int q = q_width(w.attention), kv = kv_width(w.attention);
   const SmallBatchJob jobs[] = {{w.q, to}, {w.k, to + q}, {w.v, to + q + kv}};
-  if (is_tiled(f, tokens, {&w.q, &w.k, &w.v}))
-    return tiled_gemm(jobs, tiled_norm(f, w.attention_norm, tokens), {qkv_width(w.attention)},
-                      f.stream);
-  norm(f, w.attention_norm, tokens);
+  const Norm by = attention_norm(f, w);
+  __half* const place = place_of_norm(f, w);
+  if (has_tiled_norm(f, w, tokens, has_tiled_qkv(f, w, tokens)))
+    return tiled_gemm(jobs, tiled_norm(f, by, tokens, place), {qkv_width(w.attention)}, f.stream);
+  const __half* const x = norm(f, by, tokens, place);
   if (!is_small_batch(f, tokens, {&w.q, &w.k, &w.v}))
-    return multiply(f, {&w.q, &w.k, &w.v}, tokens, {to});
-  small_batch_gemm(jobs, {f.buffers.batch.x, tokens}, {qkv_width(w.attention)}, f.stream);
+    return multiply(f, {&w.q, &w.k, &w.v}, tokens, {to, ValueType::kF32, false, x});
+  small_batch_gemm(jobs, {x, tokens}, {qkv_width(w.attention)}, f.stream);
 }
 
 bool takes_tiled_attention(const ForwardContext& f, const DeviceLayer& w, int tokens) {
@@ -202,14 +264,15 @@ void add_attention_output(const ForwardContext& f, const DeviceLayer& w, int tok
 
 void add_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   const Branch branch(f, w.ffn_post_norm);
-  multiply_ffn(f, w, tokens, {w.down, nullptr, branch});
+  multiply_ffn(f, w, tokens, {w.down, w.down_bias, branch});
   branch.finish(tokens);
 }
 
 void multiply_head(const ForwardContext& f, int rows, float* logits) {
   const DeviceMatrix& w = f.model.gpu.head;
   const int vocabulary = int(f.spec().vocabulary);
-  const SmallBatchJob job{w, logits};
+  const float* const bias = f.model.gpu.head_bias;
+  const SmallBatchJob job{w, logits, bias};
   if (is_tiled(f, rows, {&w})) {
     tiled_gemm({&job, 1}, tiled_rows(f, rows, w.columns), {vocabulary}, f.stream);
   } else if (has_small_batch_gemm() && supports_small_batch_gemm(w.format)) {
@@ -217,6 +280,8 @@ void multiply_head(const ForwardContext& f, int rows, float* logits) {
   } else {
     f.matmul.multiply({vocabulary, f.hidden(), rows},
                       {w.soa, f.buffers.batch.x, ValueType::kF16, logits, ValueType::kF32, false});
+    if (bias)
+      add_rows(f.stream, {rows, vocabulary}, {logits, ValueType::kF32, vocabulary}, {{}, bias});
   }
   bound_logits(f.stream, logits, std::int64_t(rows) * vocabulary, logit_range(f));
 }

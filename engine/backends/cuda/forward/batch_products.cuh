@@ -14,10 +14,11 @@ namespace rigcast::engine::cuda {
 std::int64_t fp16_weights_for_batch(const DeviceModel& model);
 
 /// to = the normed hidden states of `tokens` tokens from row `first` on.
+void norm_rows(const ForwardContext& f, int first, int tokens, const Norm& norm, const Rows& to);
 void norm_rows(const ForwardContext& f, int first, int tokens, const float* weight, const Rows& to);
 
 /// vectors.projected = [q | k | v] of the first rows of vectors.hidden, normed if the layer norms
-/// them
+/// them. Where the FFN is beside attention, the norm stays for it in the place of vectors.normed.
 void project_qkv(const ForwardContext& f, const DeviceLayer& w, int tokens);
 
 /// True if add_attention_output() can take the attention output tiled (tile_order.hpp).
@@ -29,7 +30,8 @@ void add_attention_output(const ForwardContext& f, const DeviceLayer& w, int tok
                           bool tiled = false);
 
 /// vectors.hidden += down times (function(gate times x) * (up times x)), normed and scaled as the
-/// model has it, for x, the layer's norm of the first rows of vectors.hidden
+/// model has it, for x, the layer's norm of the first rows of vectors.hidden, or that of attention,
+/// beside it. Without a gate: down times function(up times x), with their biases.
 void add_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens);
 
 /// logits[rows][vocabulary] = head times the first rows of batch.x, in the model's range. The head:

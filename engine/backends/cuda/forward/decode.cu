@@ -12,6 +12,7 @@
 #include "engine/kernels/cuda/matvec/experts_down.cuh"
 #include "engine/kernels/cuda/matvec/gate_up.cuh"
 #include "engine/kernels/cuda/matvec/matvec.cuh"
+#include "engine/kernels/cuda/matvec/mlp_up.cuh"
 #include "engine/kernels/cuda/matvec/router.cuh"
 #include "engine/kernels/cuda/sampling/sample.cuh"
 
@@ -45,17 +46,21 @@ class PendingSum {
 
 // The norm of a row's hidden state, as F32 if `floats`, and quantized in any case. Without a
 // weight: the hidden state as it is.
-Inputs norm(const ForwardContext& f, const float* weight, bool floats, PendingSum& pending,
+Inputs norm(const ForwardContext& f, const Norm& by, bool floats, PendingSum& pending,
             int row = 0) {
   const ActivationBuffers& v = f.buffers.vectors;
   const Tokens tokens{f.hidden_row(row), f.hidden()};
-  if (!weight) {
+  if (!by.weight) {
     quantize_tokens(tokens, v.quantized, f.stream, Start::kEarly, pending.take());
     return {v.quantized, tokens.x};
   }
-  norm_and_quantize(tokens, {weight, f.hyper().norm_eps}, v.quantized, floats ? v.normed : nullptr,
-                    f.stream, Start::kEarly, pending.take());
+  norm_and_quantize(tokens, by, v.quantized, floats ? v.normed : nullptr, f.stream, Start::kEarly,
+                    pending.take());
   return {v.quantized, v.normed};
+}
+Inputs norm(const ForwardContext& f, const float* weight, bool floats, PendingSum& pending,
+            int row = 0) {
+  return norm(f, Norm{weight, f.hyper().norm_eps}, floats, pending, row);
 }
 
 // The output for the FFN's hidden activations, in the form that `down` multiplies.
@@ -124,7 +129,9 @@ void attend(const ForwardContext& f, KvState& kv, HostOffload* host, int layer, 
 void project_qkv(const ForwardContext& f, const DeviceLayer& w, PendingSum& pending) {
   const int q = q_width(w.attention), kv = kv_width(w.attention);
   float* const projected = f.buffers.vectors.projected;
-  const Inputs x = norm(f, w.attention_norm, any_needs_floats(w.q, w.k, w.v), pending);
+  const bool floats =
+      any_needs_floats(w.q, w.k, w.v) || (w.parallel_ffn && any_needs_floats(w.gate, w.up));
+  const Inputs x = norm(f, attention_norm(f, w), floats, pending);
   const MatvecJob projections[] = {
       {w.q, projected}, {w.k, projected + q}, {w.v, projected + q + kv}};
   matvec(projections, x, f.stream, Start::kEarly);
@@ -139,13 +146,24 @@ void add_attention_output(const ForwardContext& f, const DeviceLayer& w, Pending
   pending.put(branch);
 }
 
+// What the FFN reads: a norm, or, beside attention, the norm that this has read, which no kernel
+// since has overwritten.
+Inputs ffn_inputs(const ForwardContext& f, const DeviceLayer& w, PendingSum& pending) {
+  const ActivationBuffers& v = f.buffers.vectors;
+  if (w.parallel_ffn) return {v.quantized, v.normed};
+  return norm(f, w.ffn_norm, any_needs_floats(w.gate, w.up), pending);
+}
+
 void ffn(const ForwardContext& f, const DeviceLayer& w, PendingSum& pending) {
   const DecodeBuffers& token = f.buffers.token;
-  const Inputs x = norm(f, w.ffn_norm, any_needs_floats(w.gate, w.up), pending);
-  gate_up(w.gate, w.up, x, ffn_hidden_form(token, w.down), f.stream, Start::kEarly,
-          w.gate_function);
+  const Inputs x = ffn_inputs(f, w, pending);
+  const Outputs hidden = ffn_hidden_form(token, w.down);
+  if (w.gate)
+    gate_up(w.gate, w.up, x, hidden, f.stream, Start::kEarly, w.gate_function);
+  else
+    mlp_up(w.up, w.up_bias, x, hidden, w.mlp_function, f.stream, Start::kEarly);
   const Branch branch(f, w.ffn_post_norm);
-  const MatvecJob down{w.down, branch.to(), nullptr, branch.added_to()};
+  const MatvecJob down{w.down, branch.to(), w.down_bias, branch.added_to()};
   matvec({&down, 1}, {token.ffn_hidden_quantized, token.ffn_hidden}, f.stream, Start::kEarly);
   pending.put(branch);
 }
@@ -238,9 +256,9 @@ namespace {
 
 void head(const ForwardContext& f, int row, PendingSum& pending) {
   const DeviceMatrix& w = f.model.gpu.head;
-  const Inputs x = norm(f, f.model.gpu.final_norm, needs_floats(w), pending, row);
+  const Inputs x = norm(f, final_norm(f), needs_floats(w), pending, row);
   float* const logits = f.buffers.token.logits;
-  const MatvecJob product{w, logits};
+  const MatvecJob product{w, logits, f.model.gpu.head_bias};
   matvec({&product, 1}, x, f.stream, Start::kEarly);
   bound_logits(f.stream, logits, f.spec().vocabulary, logit_range(f));
 }

@@ -45,6 +45,15 @@ void norm_wide_heads(const ForwardContext& f, int layer, int tokens) {
     norm_all_heads(f, stride, tokens, {q, kv_width(w.attention), w.k_bias, w.k_norm});
 }
 
+Norm attention_norm(const ForwardContext& f, const DeviceLayer& w) {
+  return {w.attention_norm, f.hyper().norm_eps, w.layer_norm, w.attention_norm_bias};
+}
+
+Norm final_norm(const ForwardContext& f) {
+  const DeviceModel& m = f.model.gpu;
+  return {m.final_norm, f.hyper().norm_eps, f.hyper().layer_norm, m.final_norm_bias};
+}
+
 NewTokenInputs new_token_inputs(const ForwardContext& f, int layer) {
   const DeviceLayer& w = f.layer(layer);
   const Hyperparameters& hyper = f.hyper();
@@ -60,6 +69,7 @@ NewTokenInputs new_token_inputs(const ForwardContext& f, int layer) {
   p.q_norm = w.wide_q_norm ? nullptr : w.q_norm;
   p.k_norm = w.wide_k_norm ? nullptr : w.k_norm;
   p.norm_eps = hyper.norm_eps;
+  p.layer_norms = w.layer_norm;
   p.pairs = hyper.rope_pairs;
   if (w.rule.rope >= 0) {
     p.rope_dims = hyper.rope_dims;

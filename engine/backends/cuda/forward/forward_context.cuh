@@ -40,6 +40,10 @@ void queue_rope_angles(const ForwardContext& f, int tokens, const StepRows& rows
 /// first `tokens` rows. Before new_token_inputs() are used, which leave these out.
 void norm_wide_heads(const ForwardContext& f, int layer, int tokens);
 
+/// The norm of what a layer's attention reads, and that of what the head does.
+Norm attention_norm(const ForwardContext& f, const DeviceLayer& w);
+Norm final_norm(const ForwardContext& f);
+
 /// Inputs for storing a layer's new tokens: vectors.projected holds contiguous rows [q | k | v].
 NewTokenInputs new_token_inputs(const ForwardContext& f, int layer);
 

@@ -168,7 +168,7 @@ int queue_sequence_heads(const ForwardContext& f, const SequenceRows& step, floa
     for (int row = first; !together && row < first + count; ++row)
       row_head(f, row, logits + (rows + row - first) * f.spec().vocabulary);
     if (together)
-      norm_rows(f, first, count, f.model.gpu.final_norm,
+      norm_rows(f, first, count, final_norm(f),
                 {f.buffers.batch.x + std::int64_t(rows) * f.hidden(), ValueType::kF16, f.hidden()});
     rows += count;
   };

@@ -65,6 +65,8 @@ class Plan {
     if (!shared_ && !host.embedding())
       matrix(from.embedding, "token_embd.weight", to.embedding, true);
     vector(from.final_norm, to.final_norm);
+    vector(from.final_norm_bias, to.final_norm_bias);
+    if (!host.head()) vector(from.head_bias, to.head_bias);
     for (int i = 0; i < int(from.layers.size()); ++i) {
       const Layer& own = from.layers[std::size_t(i)];
       describe(own, to.layers[std::size_t(i)]);
@@ -132,8 +134,15 @@ class Plan {
     to.attention = from.attention;
     to.rule = from.rule;
     to.blocks = fuse(from.ops, decoder_blocks()).value();
-    to.wide_q_norm = std::int64_t(from.q_norm.size()) > from.attention.head_dim;
-    to.wide_k_norm = std::int64_t(from.k_norm.size()) > from.attention.head_dim;
+    to.layer_norm = uses(from.ops, OpKind::kLayerNorm);
+    to.parallel_ffn = from.has_parallel_ffn();
+    to.mlp_function = {uses(from.ops, OpKind::kXieluMlp), from.xielu};
+    // Where norms subtract the mean, each head has its own of these weights.
+    const auto is_wide = [&](const std::vector<float>& norm) {
+      return !to.layer_norm && std::int64_t(norm.size()) > from.attention.head_dim;
+    };
+    to.wide_q_norm = is_wide(from.q_norm);
+    to.wide_k_norm = is_wide(from.k_norm);
     to.scales_by_position = uses(from.ops, OpKind::kScaleByPosition);
     if (from.has_gelu()) to.gate_function = GateFunction::kGelu;
     if (from.has_clamped_experts()) to.gate_function = GateFunction::kClampedSwiglu;

@@ -12,6 +12,7 @@
 #include "engine/cuda/memory/vram.cuh"
 #include "engine/gguf/file.hpp"
 #include "engine/kernels/cuda/activations/gate_function.cuh"
+#include "engine/kernels/cuda/activations/mlp_function.cuh"
 #include "engine/kernels/cuda/matvec/chosen_experts.cuh"
 #include "engine/model/fused_blocks.hpp"
 #include "engine/model/model.hpp"
@@ -27,6 +28,9 @@ struct DeviceLayer {
   // Norms of queries and keys are over all heads, instead of over each.
   bool wide_q_norm = false, wide_k_norm = false;
   bool scales_by_position = false;  // queries
+  bool layer_norm = false;          // the attention's norm, and those of heads, subtract the mean
+  bool parallel_ffn = false;        // the FFN reads the attention's norm
+  MlpFunction mlp_function{};       // of an FFN without a gate
   GateFunction gate_function = GateFunction::kSilu;
   const float *attention_norm = nullptr, *ffn_norm = nullptr;
   const float *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr, *output_bias = nullptr;
@@ -63,7 +67,7 @@ struct DeviceModel {
   // The embedding is in the host's memory, unless it is also the head's matrix.
   DeviceMatrix embedding;
   DeviceMatrix head;
-  const float* final_norm = nullptr;
+  const float *final_norm = nullptr, *final_norm_bias = nullptr, *head_bias = nullptr;
   std::vector<DeviceRopeTable> rope;  // of which a layer has number AttentionRule::rope
 
   VramPiece memory;

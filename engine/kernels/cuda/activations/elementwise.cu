@@ -122,6 +122,51 @@ __device__ float block_sum(float mine) {
   return sum;
 }
 
+// The mean over all threads' sums of the values in a row; block_sum() may be called again.
+__device__ float block_mean(float mine, int width) {
+  const float mean = block_sum(mine) / float(width);
+  __syncthreads();
+  return mean;
+}
+
+template <int N>
+__device__ __forceinline__ void add_squares(const Pack<N>& value, float mean, float& to) {
+#pragma unroll
+  for (int k = 0; k < N; ++k) to += (value.v[k] - mean) * (value.v[k] - mean);
+}
+
+// As rms_norm_kernel(), of norms that subtract the mean, in a pass more.
+template <int N>
+__global__ void layer_norm_kernel(Batch batch, Rows x, Addition addition, Norm norm, Rows out) {
+  wait_for_inputs();
+  allow_next_kernel();
+  const int packs = batch.width / N;
+  const int begin = int(threadIdx.x), step = int(blockDim.x);
+  void* const row = row_of(x, blockIdx.x);
+  const void* const add = addition.add.data ? row_of(addition.add, blockIdx.x) : nullptr;
+  const bool changes = add || addition.bias;
+  float sum = 0, squares = 0;
+  for (int i = begin; i < packs; i += step) {
+    const Pack<N> value = added<N>(row, add, addition, i);
+    if (changes) store_as<float, N>(row, i, value);
+#pragma unroll
+    for (int k = 0; k < N; ++k) sum += value.v[k];
+  }
+  const float mean = block_mean(sum, batch.width);
+  for (int i = begin; i < packs; i += step) add_squares(load_as<float, N>(row, i), mean, squares);
+  const float scale = 1 / sqrtf(block_sum(squares) / float(batch.width) + norm.eps);
+  void* const normed = row_of(out, blockIdx.x);
+  for (int i = begin; i < packs; i += step) {
+    Pack<N> value = load_as<float, N>(row, i);
+    const Pack<N> weight = load_as<float, N>(norm.weight, i);
+    Pack<N> bias{};
+    if (norm.bias) bias = load_as<float, N>(norm.bias, i);
+#pragma unroll
+    for (int k = 0; k < N; ++k) value.v[k] = (value.v[k] - mean) * scale * weight.v[k] + bias.v[k];
+    store<N>(normed, out.type, i, value);
+  }
+}
+
 // In the second pass a thread reads what it read or wrote in the first: from the cache.
 template <int N>
 __global__ void rms_norm_kernel(Batch batch, Rows x, Addition addition, Norm norm, Rows out) {
@@ -162,9 +207,11 @@ __device__ __forceinline__ void store_tiled(const Pack<4>& pack, int i, int toke
   }
 }
 
-// Weights are read before the inputs are there; most rows stay in registers.
+// Weights are read before the inputs are there; most rows stay in registers. `kMean`: of a norm
+// that subtracts it.
+template <bool kMean>
 __global__ void __launch_bounds__(kMaxNormThreads)
-    rms_norm_tiled_kernel(int packs, ConstRows x, Norm norm, int tiled, __half* out) {
+    norm_tiled_kernel(int packs, ConstRows x, Norm norm, int tiled, __half* out) {
   constexpr int kHeld = 3;  // of a thread: rows of up to 6,144 values
   const int begin = int(threadIdx.x), step = int(blockDim.x);
   Pack<4> weight[kHeld], value[kHeld];
@@ -174,22 +221,41 @@ __global__ void __launch_bounds__(kMaxNormThreads)
   allow_next_kernel();
   wait_for_inputs();
   const void* const row = row_of(x, blockIdx.x);
-  float squares = 0;
+  float squares = 0, sum = 0, mean = 0;
   const auto add = [&](const Pack<4>& pack) {
+    if constexpr (kMean) {
+      add_squares(pack, mean, squares);
+    } else {
 #pragma unroll
-    for (int k = 0; k < 4; ++k) squares += pack.v[k] * pack.v[k];
+      for (int k = 0; k < 4; ++k) squares += pack.v[k] * pack.v[k];
+    }
   };
 #pragma unroll
   for (int n = 0; n < kHeld; ++n)
     if (begin + n * step < packs) value[n] = load_as<float, 4>(row, begin + n * step);
+  if constexpr (kMean) {
+    const auto add_all = [&](const Pack<4>& pack) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) sum += pack.v[k];
+    };
+#pragma unroll
+    for (int n = 0; n < kHeld; ++n)
+      if (begin + n * step < packs) add_all(value[n]);
+    for (int i = begin + kHeld * step; i < packs; i += step) add_all(load_as<float, 4>(row, i));
+    mean = block_mean(sum, packs * 4);
+  }
 #pragma unroll
   for (int n = 0; n < kHeld; ++n)
     if (begin + n * step < packs) add(value[n]);
   for (int i = begin + kHeld * step; i < packs; i += step) add(load_as<float, 4>(row, i));
   const float scale = 1 / sqrtf(block_sum(squares) / float(packs * 4) + norm.eps);
   const auto write = [&](Pack<4> pack, const Pack<4>& by, int i) {
+    Pack<4> bias{};
+    if (kMean && norm.bias) bias = load_as<float, 4>(norm.bias, i);
 #pragma unroll
-    for (int k = 0; k < 4; ++k) pack.v[k] = pack.v[k] * scale * by.v[k];
+    for (int k = 0; k < 4; ++k)
+      pack.v[k] =
+          kMean ? (pack.v[k] - mean) * scale * by.v[k] + bias.v[k] : pack.v[k] * scale * by.v[k];
     store_tiled(pack, i, int(blockIdx.x), tiled, out);
   };
 #pragma unroll
@@ -319,21 +385,25 @@ void rms_norm(const Stream& stream, const Batch& batch, const Rows& x, const Add
   RIGCAST_ASSERT(x.type == ValueType::kF32 && norm.weight);
   check(addition);
   if (batch.tokens == 0 || batch.width == 0) return;
-  const bool four =
-      by_four(batch) && by_four(x) && by_four(addition) && by_four(norm.weight) && by_four(out);
+  const bool four = by_four(batch) && by_four(x) && by_four(addition) && by_four(norm.weight) &&
+                    by_four(norm.bias) && by_four(out);
   const unsigned threads = norm_threads(batch.width / (four ? 4 : 1));
-  launch(stream, {dim3(unsigned(batch.tokens)), dim3(threads)}, Start::kEarly,
-         four ? rms_norm_kernel<4> : rms_norm_kernel<1>, batch, x, addition, norm, out);
+  auto* const kernel = norm.subtracts_mean ? (four ? layer_norm_kernel<4> : layer_norm_kernel<1>)
+                                           : (four ? rms_norm_kernel<4> : rms_norm_kernel<1>);
+  launch(stream, {dim3(unsigned(batch.tokens)), dim3(threads)}, Start::kEarly, kernel, batch, x,
+         addition, norm, out);
 }
 
 void rms_norm_tiled(const Stream& stream, const Batch& batch, const ConstRows& x, const Norm& norm,
                     __half* out) {
-  RIGCAST_ASSERT(x.type == ValueType::kF32 && norm.weight && by_four(x) && by_four(norm.weight));
+  RIGCAST_ASSERT(x.type == ValueType::kF32 && norm.weight && by_four(x) && by_four(norm.weight) &&
+                 by_four(norm.bias));
   RIGCAST_ASSERT(batch.width % kTileColumns == 0 && batch.tokens <= kMaxTiledTokens);
   if (batch.tokens == 0 || batch.width == 0) return;
   const int packs = batch.width / 4;
   launch(stream, {dim3(unsigned(batch.tokens)), dim3(norm_threads(packs))}, Start::kEarly,
-         rms_norm_tiled_kernel, packs, x, norm, tiled_tokens(batch.tokens), out);
+         norm.subtracts_mean ? norm_tiled_kernel<true> : norm_tiled_kernel<false>, packs, x, norm,
+         tiled_tokens(batch.tokens), out);
 }
 
 void gate_times(const Stream& stream, const Batch& batch, const ConstRows& gate,

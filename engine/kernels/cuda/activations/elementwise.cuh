@@ -30,8 +30,8 @@ struct Addition {
 /// x: F32, [tokens][width] with a stride.
 void add_rows(const Stream& stream, const Batch& batch, const Rows& x, const Addition& addition);
 
-/// x += addition, in place; then out = x / sqrt(mean square of x + eps) * weight. x: F32; out: any
-/// type; weight: [width].
+/// x += addition, in place; then out = the norm of x. x: F32; out: any type; the norm's weight and
+/// bias: [width].
 void rms_norm(const Stream& stream, const Batch& batch, const Rows& x, const Addition& addition,
               const Norm& norm, const Rows& out);
 

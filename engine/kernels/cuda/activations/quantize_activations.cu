@@ -53,6 +53,8 @@ __device__ QuantizedActivations quantized_at(const QuantizedActivations& r, std:
 __device__ float4 times(float4 a, float b) { return {a.x * b, a.y * b, a.z * b, a.w * b}; }
 __device__ float4 times(float4 a, float4 b) { return {a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w}; }
 __device__ float4 plus(float4 a, float4 b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
+__device__ float4 minus(float4 a, float b) { return {a.x - b, a.y - b, a.z - b, a.w - b}; }
+__device__ float sum(float4 a) { return (a.x + a.y) + (a.z + a.w); }
 __device__ float square(float4 a) { return a.x * a.x + a.y * a.y + a.z * a.z + a.w * a.w; }
 
 // x += the branch, whose values are those of x's columns. Both are this thread's.
@@ -81,9 +83,24 @@ __device__ void add_branch(const BranchSum& sum, std::int64_t first, int columns
   }
 }
 
+// Subtracts the mean of a row's columns from them; what is past the last one stays 0.
+template <int kFours, class Column>
+__device__ void subtract_mean(int columns, const Column& column, float4 (&x)[kFours]) {
+  float all = 0;
+#pragma unroll
+  for (int i = 0; i < kFours; ++i) all += sum(x[i]);
+  const float mean = sum_over_block(all) / float(columns);
+#pragma unroll
+  for (int i = 0; i < kFours; ++i)
+    if (column(i) < columns) x[i] = minus(x[i], mean);
+}
+
+enum class RowNorm { kNone, kSquares, kMean };
+
 // `kAdd`: a branch is added to the row first.
-template <int kFours, bool kNorm, bool kAdd>
+template <int kFours, RowNorm kRowNorm, bool kAdd>
 __global__ void __launch_bounds__(1024) quantize_row(Row row) {
+  constexpr bool kNorm = kRowNorm != RowNorm::kNone;
   allow_next_kernel();
   const int columns = row.tokens.columns;
   const std::int64_t token = blockIdx.x;
@@ -105,6 +122,7 @@ __global__ void __launch_bounds__(1024) quantize_row(Row row) {
     x[i] = column(i) < columns ? *reinterpret_cast<const float4*>(from) : float4{};
   }
   if constexpr (kAdd) add_branch(row.added, token * columns, columns, column, x);
+  if constexpr (kRowNorm == RowNorm::kMean) subtract_mean(columns, column, x);
 #pragma unroll
   for (int i = 0; i < kFours; ++i) squares += square(x[i]);
   float scale = 1;
@@ -114,13 +132,16 @@ __global__ void __launch_bounds__(1024) quantize_row(Row row) {
     const bool inside = column(i) < columns;
     if (kNorm)
       x[i] = times(times(x[i], scale), i < kAhead ? weight[i % (kAhead + 1)] : weight_at(i));
+    if constexpr (kRowNorm == RowNorm::kMean)
+      if (row.norm.bias && inside)
+        x[i] = plus(x[i], *reinterpret_cast<const float4*>(row.norm.bias + column(i)));
     if (row.also && inside)
       *reinterpret_cast<float4*>(row.also + token * columns + column(i)) = x[i];
     if (row.out.q) quantize_four(x[i], column(i), inside, quantized_at(row.out, token, columns));
   }
 }
 
-template <bool kNorm, bool kAdd>
+template <RowNorm kNorm, bool kAdd>
 void quantize_rows_kernel(const Row& row, const Stream& stream, Start start) {
   const int columns = row.tokens.columns;
   if (columns % 32 != 0 || columns <= 0 || columns > kMaxColumns)
@@ -136,7 +157,7 @@ void quantize_rows_kernel(const Row& row, const Stream& stream, Start start) {
   launch(stream, shape, start, quantize_row<16, kNorm, kAdd>, row);
 }
 
-template <bool kNorm>
+template <RowNorm kNorm>
 void quantize_rows(const Row& row, const Stream& stream, Start start) {
   if (!row.added.branch) return quantize_rows_kernel<kNorm, false>(row, stream, start);
   RIGCAST_ASSERT(row.added.hidden == row.tokens.x);
@@ -147,12 +168,14 @@ void quantize_rows(const Row& row, const Stream& stream, Start start) {
 
 void norm_and_quantize(const Tokens& tokens, const Norm& norm, const QuantizedActivations& out,
                        float* also, const Stream& stream, Start start, const BranchSum& added) {
-  quantize_rows<true>({tokens, norm, out, also, added}, stream, start);
+  const Row row{tokens, norm, out, also, added};
+  if (norm.subtracts_mean) return quantize_rows<RowNorm::kMean>(row, stream, start);
+  quantize_rows<RowNorm::kSquares>(row, stream, start);
 }
 
 void quantize_tokens(const Tokens& tokens, const QuantizedActivations& out, const Stream& stream,
                      Start start, const BranchSum& added) {
-  quantize_rows<false>({tokens, {}, out, nullptr, added}, stream, start);
+  quantize_rows<RowNorm::kNone>({tokens, {}, out, nullptr, added}, stream, start);
 }
 
 }  // namespace rigcast::engine::cuda

@@ -1,5 +1,5 @@
 #pragma once
-// Quantizes activations to 8-bit integers (Q8_1), with or without RMS norm before it.
+// Quantizes activations to 8-bit integers (Q8_1), with or without a norm before it.
 
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/weights/matrix.cuh"
@@ -16,21 +16,25 @@ struct Tokens {
   int count = 1;
 };
 
+/// x / sqrt(mean square of x + eps) * weight, or, where it subtracts the mean,
+/// (x - mean of x) / sqrt(variance of x + eps) * weight + bias.
 struct Norm {
   const float* weight = nullptr;  // [columns], aligned to 16 bytes; read before inputs are there
   float eps = 0;
+  bool subtracts_mean = false;
+  const float* bias = nullptr;  // as `weight`; null: none. Only where the mean is subtracted
 };
 
 /// What a branch of a layer, attention or FFN, adds to the hidden state.
 struct BranchSum {
   float* hidden = nullptr;        // [tokens][width]
   const float* branch = nullptr;  // [tokens][width]; null: nothing is added
-  Norm norm{};                    // of the branch; weight null: none
+  Norm norm{};                    // of the branch, of squares alone; weight null: none
   float factor = 1;               // behind the norm
 };
 
-/// n = x / sqrt(mean square of x + eps) * weight, quantized to `out` and, where `also` is given, as
-/// floats to also[count][columns]. out.q may be null: then only `also` is written. `added`: what
+/// The norm of each row, quantized to `out` and, where `also` is given, as floats to
+/// also[count][columns]. out.q may be null: then only `also` is written. `added`: what
 /// add_branch() adds to x before, in the same kernel; its hidden is tokens.x, its branch may be
 /// `also`.
 void norm_and_quantize(const Tokens& tokens, const Norm& norm, const QuantizedActivations& out,

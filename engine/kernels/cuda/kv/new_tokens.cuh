@@ -40,6 +40,8 @@ struct NewTokenInputs {
   const float* q_norm = nullptr;  // [head_dim]: RMS norm of each head; null: none
   const float* k_norm = nullptr;
   float norm_eps = 0;
+  /// Norms subtract the mean of the head, and have weights of all heads, one after the other.
+  bool layer_norms = false;
   RopePairs pairs = RopePairs::kInterleaved;
   int rope_dims = 0;  // the first elements of a head, which are rotated; even
   /// [token][rope_dims / 2], from compute_rope_angles(). The kernel reads it, and the position,

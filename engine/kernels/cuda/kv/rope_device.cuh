@@ -38,6 +38,15 @@ __device__ inline void normalise(float* head, const float* weight, float eps, in
   __syncwarp();
 }
 
+// Subtracts the mean of a head in shared memory, by one warp.
+__device__ inline void subtract_mean(float* head, int dim, int lane) {
+  float sum = 0;
+  for (int i = lane; i < dim; i += 32) sum += head[i];
+  const float mean = warp_sum(sum) / float(dim);
+  for (int i = lane; i < dim; i += 32) head[i] -= mean;
+  __syncwarp();
+}
+
 __device__ inline void rotate(float* head, const LaneRopeAngles& rope_cos_sin,
                               const NewTokenInputs& p, int lane) {
   const int pairs = p.rope_dims / 2;
@@ -138,15 +147,24 @@ struct NewHeads {
 
   __device__ void query(int head) const {
     load_head(p.q, token, head, dim, own, lane);
-    if (p.q_norm) normalise(own, p.q_norm, p.norm_eps, dim, lane);
+    if (p.q_norm) norm(p.q_norm, head);
     rotate(own, rope_cos_sin, p, lane);
   }
   __device__ void key(int head) const {
     load_head(p.k, token, head, dim, own, lane);
-    if (p.k_norm) normalise(own, p.k_norm, p.norm_eps, dim, lane);
+    if (p.k_norm) norm(p.k_norm, head);
     rotate(own, rope_cos_sin, p, lane);
   }
   __device__ void value(int head) const { load_head(p.v, token, head, dim, own, lane); }
+
+ private:
+  __device__ void norm(const float* weight, int head) const {
+    if (p.layer_norms) {
+      subtract_mean(own, dim, lane);
+      weight += head * dim;
+    }
+    normalise(own, weight, p.norm_eps, dim, lane);
+  }
 };
 
 }  // namespace rigcast::engine::cuda

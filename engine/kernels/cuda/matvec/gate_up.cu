@@ -3,17 +3,14 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "engine/kernels/cuda/activations/quantize_device.cuh"
+#include "engine/kernels/cuda/matvec/hidden_block.cuh"
 #include "engine/kernels/cuda/matvec/row_stream.cuh"
 #include "engine/kernels/cuda/weights/for_format.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
 
-constexpr int kWarps = 8;
-constexpr int kRows = 4;
-constexpr int kRowsOfBlock = 32;  // a thread block quantizes its own results
-static_assert(kWarps * kRows == kRowsOfBlock);
+constexpr int kWarps = kHiddenWarps, kRows = kHiddenRows, kRowsOfBlock = kHiddenRowsOfBlock;
 
 template <class Lane>
 using Stages = Ring<Lane, 7200>;
@@ -69,27 +66,6 @@ __device__ float gate_of(float x, GateFunction function) {
   return x / (1 + expf(-gate_exponent(x, function)));
 }
 
-// Called by the first warp: the block's 32 values share a scale.
-__device__ void quantize_block(float value, const QuantizedActivations& out, std::int64_t rows) {
-  const int lane = threadIdx.x;
-  const std::int64_t at = blockIdx.y * rows + std::int64_t(blockIdx.x) * kRowsOfBlock;
-  const QuantizationScale s = quantization_scale(max_over_lanes(fabsf(value), 32));
-  const auto q = std::int8_t(quantized_byte(value, s.inverse));
-  const int sum = sum_of(int(q), 16);
-  out.q[at + lane] = q;
-  if (lane == 0) out.scale[at / 32] = s.scale;
-  if (lane % 16 == 0) out.sum16[at / 16 + lane / 16] = s.scale * float(sum);
-}
-
-// The index within the block of the first of a warp's four rows.
-__device__ int in_block() { return int(threadIdx.x / 32) * kRows; }
-
-// The index within the matrix; a warp past the last row repeats the last rows.
-__device__ std::int64_t first_row(std::int64_t rows) {
-  const std::int64_t row = std::int64_t(blockIdx.x) * kRowsOfBlock + in_block();
-  return row < rows ? row : (rows - 1) / kRows * kRows;
-}
-
 // The products for row lane / 8 of the warp's four rows.
 struct Products {
   float gate = 0, up = 0;
@@ -97,7 +73,8 @@ struct Products {
 
 // Adds the biases of the block's expert. Rows past the last get what is not written.
 __device__ void add_biases(const GateUp& g, int lane, Products& to) {
-  const std::int64_t row = std::int64_t(blockIdx.x) * kRowsOfBlock + in_block() + lane / 8;
+  const std::int64_t row =
+      std::int64_t(blockIdx.x) * kRowsOfBlock + first_hidden_in_block() + lane / 8;
   if (row >= g.rows) return;
   const std::size_t at = expert_of(g) * std::size_t(g.rows) + std::size_t(row);
   to.gate += g.gate.bias[at];
@@ -114,13 +91,13 @@ __device__ void write_out(const GateUp& g, Products products) {
   const int lane = threadIdx.x % 32;
   if (lane % 8 == 0) {
     if (g.gate.bias) add_biases(g, lane, products);
-    values[in_block() + lane / 8] = gated(products, g.function);
+    values[first_hidden_in_block() + lane / 8] = gated(products, g.function);
   }
   __syncthreads();
   if (threadIdx.x >= 32) return;
   const std::int64_t row = std::int64_t(blockIdx.x) * kRowsOfBlock + lane;
   if (g.out.floats && row < g.rows) g.out.floats[blockIdx.y * g.rows + row] = values[lane];
-  if (g.out.quantized.q) quantize_block(values[lane], g.out.quantized, g.rows);
+  if (g.out.quantized.q) quantize_hidden(values[lane], g.out.quantized, g.rows);
 }
 
 template <QuantFormat F>
@@ -134,7 +111,7 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocks<F>)
   allow_next_kernel();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const Weights weights = weights_of(g);
-  const std::int64_t row = first_row(g.rows);
+  const std::int64_t row = first_hidden_row(g.rows);
   Products products;
   stream_rows<Lane, kRows, Stages<Lane>>(
       shared + warp * Stages<Lane>::kBytes, steps_of<Lane>(g.columns), 2,
@@ -154,7 +131,7 @@ __global__ void __launch_bounds__(32 * kWarps, 2)
   allow_next_kernel();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const Weights weights = weights_of(g);
-  const std::int64_t row = first_row(g.rows);
+  const std::int64_t row = first_hidden_row(g.rows);
   Products products;
   for (int i = 0; i < 2; ++i) {
     on_device_for_format(i == 0 ? g.gate.format : g.up.format, [&]<QuantFormat F>() {
