@@ -10,7 +10,7 @@ namespace rigcast::engine {
 enum class PromptBos {
   kAsFile,  // the template prints none: as the file says of texts
   kAlways,
-  kNever,  // another token stands in front, or none
+  kNone,  // another token stands in front, or none
 };
 
 struct TurnFormat {
