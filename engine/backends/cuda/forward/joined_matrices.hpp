@@ -6,7 +6,8 @@
 
 namespace rigcast::engine::cuda {
 
-/// visit({&layer.q, &layer.k, &layer.v}) and so on, for every product of attention and a dense FFN.
+/// visit({&layer.q, &layer.k, &layer.v}) and so on, for every product of attention, a dense FFN and
+/// a shared expert.
 /// The layer may be a Layer or a DeviceLayer; matrices that it does not have are visited as well.
 template <class AnyLayer, class Visit>
 void for_each_product(const AnyLayer& layer, const Visit& visit) {
@@ -15,6 +16,8 @@ void for_each_product(const AnyLayer& layer, const Visit& visit) {
   visit(Matrices{&layer.output});
   visit(Matrices{&layer.gate, &layer.up});
   visit(Matrices{&layer.down});
+  visit(Matrices{&layer.shared_gate, &layer.shared_up});
+  visit(Matrices{&layer.shared_down});
 }
 
 }  // namespace rigcast::engine::cuda
