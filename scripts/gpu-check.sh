@@ -11,10 +11,10 @@
 # code-80 and code-75 are the tests and the sanitizer with nothing but PTX of that capability, which
 # any later GPU compiles when it starts: what cards of 8.x and 7.5 run, without having one. pack
 # builds them.
-# When they are asked for: kernels, where a token's time goes, kernel by kernel; soak, which decodes for minutes; batch and prompt_steps, benchmarks of steps of
-# many sequences; peers, which sets llama.cpp's llama-batched-bench beside the first; peers-families, one
+# When they are asked for: kernels, where a token's time goes, kernel by kernel; soak, which decodes for
+# minutes; batch and prompt_steps, benchmarks of steps of many sequences; peers, which sets llama.cpp's llama-batched-bench beside the first; peers-families, one
 # sequence of a model of each family; probes; gpu-resident, gpu-files, gpu-files-2, gpu-shared, gpu-kv,
-# gpu-kv-2, gpu-kv-3, gpu-users, gpu-users-kv, gpu-families, gpu-fit, quick and transformers, suites of
+# gpu-kv-2, gpu-kv-3, gpu-users, gpu-users-kv, gpu-families, gpu-families-2, gpu-fit, quick and transformers, suites of
 # rigcast validate; llama-cpp-*, suites that llama.cpp runs, its libraries packed
 # along (scripts/llama-bench.sh); llama-server, which is forecast and timed as it runs
 # (scripts/llama-server.sh).

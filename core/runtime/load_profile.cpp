@@ -433,10 +433,10 @@ RuntimeProfile::Kernels read_kernels(const TomlTable& t) {
   k.ffn = t.number_figure("ffn", 0, 10'000);
   k.moe = t.number_figure("moe", 0, 10'000);
   k.head = t.number_figure("head", 0, 10'000);
-  k.norm =
-      t.find_number_figure("norm", 0, 100).value_or(Sourced<double>{0.0, SourceKind::kAssumed, {}});
-  k.offload = t.find_number_figure("offload", 0, 10'000)
-                  .value_or(Sourced<double>{0.0, SourceKind::kAssumed, {}});
+  const Sourced<double> none{0.0, SourceKind::kAssumed, {}};
+  k.norm = t.find_number_figure("norm", 0, 100).value_or(none);
+  k.query_head = t.find_number_figure("query_head", 0, 100).value_or(none);
+  k.offload = t.find_number_figure("offload", 0, 10'000).value_or(none);
   k.eager = t.flag("eager", false);
   t.finish();
   return k;

@@ -25,13 +25,20 @@ double norm_launches(const StepContext& s, int own) {
   return s.runtime.kernels.norm.value * ((1.0 + further) * before - 1.0);
 }
 
-double launches_of(const StepContext& s, Launches launches) {
+// What one token's attention spends on the queries that share a KV head, one after the other, as
+// launches.
+double query_head_launches(const StepContext& s, TokenCount tokens) {
+  if (tokens > 1 || s.model.mla || s.model.kv_heads < 1) return 0;
+  return s.runtime.kernels.query_head.value * double(s.model.heads) / s.model.kv_heads;
+}
+
+double launches_of(const StepContext& s, Launches launches, TokenCount tokens) {
   const auto& kernels = s.runtime.kernels;
   switch (launches) {
     case Launches::kNone: return 0;
     case Launches::kAttention:
       return (s.model.mla ? kernels.latent : kernels.attention).value +
-             norm_launches(s, s.model.qk_norm ? 2 : 0) +
+             norm_launches(s, s.model.qk_norm ? 2 : 0) + query_head_launches(s, tokens) +
              (s.kv.policy == KvPolicy::kStream ? kernels.offload.value : 0.0);
     case Launches::kRecurrent: return kernels.recurrent.value + norm_launches(s, 0);
     case Launches::kFfn: return kernels.ffn.value + norm_launches(s, 0);
@@ -82,8 +89,8 @@ OpCost operation_cost(const StepContext& s, DeviceIndex device, const OpTraffic&
                       TokenCount tokens, Launches launches, bool in_graph) {
   if (device != kHost) {
     const OpTraffic of_fullest = as_on_fullest(s, device, t, tokens);
-    OpCost cost =
-        gpu_cost(s, std::size_t(device), of_fullest, tokens, launches_of(s, launches), in_graph);
+    OpCost cost = gpu_cost(s, std::size_t(device), of_fullest, tokens,
+                           launches_of(s, launches, tokens), in_graph);
     if (const auto& shared = s.rig.gpus[std::size_t(device)].shared)
       cost.overhead += exchange_time(s, device, *shared, t, tokens, launches);
     return cost;
@@ -92,7 +99,7 @@ OpCost operation_cost(const StepContext& s, DeviceIndex device, const OpTraffic&
   // The CPU computes an operation before the next one is launched.
   if (s.runtime.kernels.eager)
     cost.overhead += s.runtime.backends[std::size_t(s.settings.backend)].launch.value *
-                     host_clock_factor(s) * launches_of(s, launches);
+                     host_clock_factor(s) * launches_of(s, launches, tokens);
   return cost;
 }
 

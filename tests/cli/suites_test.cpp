@@ -95,6 +95,7 @@ TEST_CASE("Suites of a GPU can be forecast, and judge nothing that was fitted on
                                                                         {"gpu-kv", 25},
                                                                         {"gpu-kv-2", 22},
                                                                         {"gpu-families", 24},
+                                                                        {"gpu-families-2", 28},
                                                                         {"quick-gpu", 8}}));
   const auto judged = configurations(suite);
   CHECK(judged.size() >= least);
