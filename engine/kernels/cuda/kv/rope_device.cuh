@@ -8,11 +8,16 @@
 
 namespace rigcast::engine::cuda {
 
-inline constexpr int kMaxHeadDim = 256;
+inline constexpr int kMaxHeadDim = 512;
 
-/// The RoPE angles of a token's pairs that this lane rotates.
+/// The room for a head in kernels of heads of up to kDim elements.
+template <int kDim>
+inline constexpr int kHeadRoom = kDim <= 256 ? 256 : kMaxHeadDim;
+
+/// The RoPE angles of a token's pairs that this lane rotates, of heads of up to kRoom elements.
+template <int kRoom>
 struct LaneRopeAngles {
-  static constexpr int kCount = kMaxHeadDim / 2 / 32;
+  static constexpr int kCount = kRoom / 2 / 32;
   RopeAngle angle[kCount];
 
   __device__ LaneRopeAngles(const NewTokenInputs& p, int token, int lane) {
@@ -29,7 +34,14 @@ __device__ inline float warp_sum(float v) {
   return v;
 }
 
-// RMS norm of a head in shared memory, by one warp.
+// RMS norm of a head in shared memory, by one warp; without weights, each is 1.
+__device__ inline void normalise(float* head, float eps, int dim, int lane) {
+  float squares = 0;
+  for (int i = lane; i < dim; i += 32) squares += head[i] * head[i];
+  const float scale = 1.0f / sqrtf(warp_sum(squares) / float(dim) + eps);
+  for (int i = lane; i < dim; i += 32) head[i] *= scale;
+  __syncwarp();
+}
 __device__ inline void normalise(float* head, const float* weight, float eps, int dim, int lane) {
   float squares = 0;
   for (int i = lane; i < dim; i += 32) squares += head[i] * head[i];
@@ -47,12 +59,13 @@ __device__ inline void subtract_mean(float* head, int dim, int lane) {
   __syncwarp();
 }
 
-__device__ inline void rotate(float* head, const LaneRopeAngles& rope_cos_sin,
+template <int kRoom>
+__device__ inline void rotate(float* head, const LaneRopeAngles<kRoom>& rope_cos_sin,
                               const NewTokenInputs& p, int lane) {
   const int pairs = p.rope_dims / 2;
   const bool neox = p.pairs == RopePairs::kNeox;
 #pragma unroll
-  for (int k = 0; k < LaneRopeAngles::kCount; ++k) {
+  for (int k = 0; k < LaneRopeAngles<kRoom>::kCount; ++k) {
     const int i = lane + 32 * k;
     if (i >= pairs) break;
     float& a = head[neox ? i : 2 * i];
@@ -139,25 +152,33 @@ __device__ inline void load_head(const ProjectedRows& from, int token, int head,
 }
 
 /// Computes the heads of one token as the model defines them, in `own` [dim].
+template <int kRoom>
 struct NewHeads {
   const NewTokenInputs& p;
-  const LaneRopeAngles& rope_cos_sin;
+  const LaneRopeAngles<kRoom>& rope_cos_sin;
   int token, dim, lane;
   float* own;
 
   __device__ void query(int head) const {
     load_head(p.q, token, head, dim, own, lane);
-    if (p.q_norm) norm(p.q_norm, head);
-    rotate(own, rope_cos_sin, p, lane);
+    norm_and_rotate(p.q_norm, head);
   }
   __device__ void key(int head) const {
     load_head(p.k, token, head, dim, own, lane);
-    if (p.k_norm) norm(p.k_norm, head);
-    rotate(own, rope_cos_sin, p, lane);
+    norm_and_rotate(p.k_norm, head);
   }
-  __device__ void value(int head) const { load_head(p.v, token, head, dim, own, lane); }
+  __device__ void value(int head) const {
+    load_head(p.v, token, head, dim, own, lane);
+    if (p.plain_value_norms) normalise(own, p.norm_eps, dim, lane);
+  }
 
  private:
+  __device__ void norm_and_rotate(const float* norm_weight, int head) const {
+    if (norm_weight && !p.norms_rotated) norm(norm_weight, head);
+    rotate(own, rope_cos_sin, p, lane);
+    if (norm_weight && p.norms_rotated) norm(norm_weight, head);
+    if (p.plain_norms) normalise(own, p.norm_eps, dim, lane);
+  }
   __device__ void norm(const float* weight, int head) const {
     if (p.layer_norms) {
       subtract_mean(own, dim, lane);
