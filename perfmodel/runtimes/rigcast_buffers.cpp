@@ -13,11 +13,13 @@ namespace {
 
 // Matrices of a layer that one product multiplies: they are written out as FP16 together. Mirrors
 // for_each_product (engine/backends/cuda/forward/joined_matrices.hpp).
-constexpr std::array<std::array<TensorRole, 3>, 4> kJoined = {{
+constexpr std::array<std::array<TensorRole, 3>, 6> kJoined = {{
     {TensorRole::kAttentionQ, TensorRole::kAttentionK, TensorRole::kAttentionV},
     {TensorRole::kAttentionOutput, TensorRole::kAttentionOutput, TensorRole::kAttentionOutput},
     {TensorRole::kFfnGate, TensorRole::kFfnUp, TensorRole::kFfnUp},
     {TensorRole::kFfnDown, TensorRole::kFfnDown, TensorRole::kFfnDown},
+    {TensorRole::kSharedGate, TensorRole::kSharedUp, TensorRole::kSharedUp},
+    {TensorRole::kSharedDown, TensorRole::kSharedDown, TensorRole::kSharedDown},
 }};
 
 bool is_joined(TensorRole role) {
@@ -125,9 +127,12 @@ bool has_dense_layers(const ModelSpec& m) {
   return false;
 }
 
+double dense_ffn(const ModelSpec& m) { return has_dense_layers(m) ? double(m.ffn) : 0; }
+double shared_ffn(const ModelSpec& m) { return m.moe ? double(m.moe->shared_ffn) : 0; }
+
 // Of the widest dense FFN and the widest expert.
 double widest_ffn(const ModelSpec& m) {
-  return std::max(has_dense_layers(m) ? double(m.ffn) : 0, m.moe ? double(m.moe->expert_ffn) : 0);
+  return std::max({dense_ffn(m), m.moe ? double(m.moe->expert_ffn) : 0, shared_ffn(m)});
 }
 
 // Widths of the widest layers: of a token's queries, and of its queries, keys and values. Mirrors
@@ -165,7 +170,8 @@ int attention_splits(const ModelSpec& m, int units, bool fp16) {
 double token_buffer_bytes(const MemoryContext& s, DeviceIndex gpu) {
   const ModelSpec& m = s.model;
   const double q = attention_widths(m).q;
-  const double ffn = widest_ffn(m) * (m.moe ? m.moe->experts_used : 1);
+  const double of_experts = m.moe ? double(m.moe->experts_used) * double(m.moe->expert_ffn) : 0;
+  const double ffn = std::max(dense_ffn(m), of_experts + shared_ffn(m));
   const int units = s.rig.gpus[std::size_t(gpu)].units.value_or(0);
   const bool fp16 = s.kv.types.k == QuantFormat::kF16 && s.kv.types.v == QuantFormat::kF16;
   const int splits = 1 + attention_splits(m, units, fp16);
@@ -181,12 +187,12 @@ double gpu_vector_bytes(const MemoryContext& s, bool copies_experts) {
   const double n = s.settings.ubatch, hidden = double(m.hidden);
   const AttentionWidths widths = attention_widths(m);
   const double q = widths.q;
-  const double expert = m.moe ? double(m.moe->expert_ffn) : 0, dense = double(m.ffn);
+  const double expert = m.moe ? double(m.moe->expert_ffn) : 0;
   const double middle = widest_ffn(m);
   double bytes = n * (hidden * (2 * kFloat + kRounded) + widths.all * kFloat + q * kHalf +
                       widths.head * kFloat + kId);
   bytes += n * (std::max({hidden, q, middle}) + 2 * middle) * kHalf;
-  double between = has_dense_layers(m) ? std::min<double>(n, kMaxSmallBatch) * dense : 0;
+  double between = std::min<double>(n, kMaxSmallBatch) * std::max(dense_ffn(m), shared_ffn(m));
   const std::vector<bool> grouped = layers_with_grouped_gemm(s);
   if (std::ranges::find(grouped, true) != grouped.end()) {
     const double routed =

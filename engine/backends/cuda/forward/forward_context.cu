@@ -89,6 +89,10 @@ SoftCap soft_cap(const ForwardContext& f, int layer) {
   return SoftCap::of(f.layer(layer).rule.softcap);
 }
 
+ChoiceRule choice_rule(const ForwardContext& f, const DeviceLayer& w) {
+  return {f.hyper().routing, w.selection_bias};
+}
+
 LogitRange logit_range(const ForwardContext& f) {
   return {f.hyper().logit_scale, f.hyper().logit_softcap};
 }

@@ -10,6 +10,7 @@
 #include "engine/kernels/cuda/attention/soft_cap.cuh"
 #include "engine/kernels/cuda/kv/cache.cuh"
 #include "engine/kernels/cuda/kv/new_tokens.cuh"
+#include "engine/kernels/cuda/matvec/router.cuh"
 
 namespace rigcast::engine::cuda {
 
@@ -49,6 +50,9 @@ NewTokenInputs new_token_inputs(const ForwardContext& f, int layer);
 
 /// The bound of a layer's scores.
 SoftCap soft_cap(const ForwardContext& f, int layer);
+
+/// How a layer's experts are chosen.
+ChoiceRule choice_rule(const ForwardContext& f, const DeviceLayer& w);
 
 /// What the head's products become.
 LogitRange logit_range(const ForwardContext& f);
