@@ -81,10 +81,11 @@ std::optional<Error> refuse_weights(const Model& model) {
     if (l.has_shared_expert() && !l.ffn_post_norm.empty())
       return refused(fmt::format("{} with shared experts and a norm of their sum", model.spec.name),
                      "the host may compute the others");
-    if (l.rule.norms_rotated && l.has_wide_head_norms())
+    const bool has_norms = !l.q_norm.empty() || !l.k_norm.empty();
+    if ((l.rule.norms_rotated && l.has_wide_head_norms()) || (l.rule.plain_norms && has_norms))
       return refused(
-          fmt::format("{} with norms of rotated heads over all of them", model.spec.name),
-          "these have a weight of a head's width there");
+          fmt::format("{} with two norms of heads, or one of all rotated heads", model.spec.name),
+          "a head has one of its own there");
     const ExpertRouting& routing = model.hyper.routing;
     if (uses(l.ops, LayerWeight::kRouter) && routing.scales_input)
       return refused(fmt::format("{} with weights of what experts read", model.spec.name),

@@ -122,7 +122,7 @@ bool has_same_caches(const ModelSpec& spec) {
 std::optional<Error> refuse_model(const Model& model, const ExecutorOptions& options) {
   if (auto error = check_shapes_on_gpu(model)) return error;
   if (options.kv_eviction && !has_same_caches(model.spec)) return different_caches(model.spec);
-  constexpr int kWideHeadBytes = 80 << 10;  // of tiles of 16 tokens, and of queries
+  constexpr int kWideHeadBytes = 84 << 10;  // of tiles of 16 tokens, and of queries
   const int room = device_facts().block_shared_bytes;
   for (const Layer& l : model.layers)
     if (l.attention.head_dim > 256 && room < kWideHeadBytes)

@@ -86,7 +86,7 @@ Placed run(const Case& c, const CacheData& data, const Rows& q, const Rows& k, c
   if (c.norms) p.q_norm = sent_q.norm.get(), p.k_norm = sent_k.norm.get();
   p.norm_eps = kEps;
   p.layer_norms = c.layer_norms;
-  p.norms_rotated = c.norms_rotated;
+  p.norms_rotated = c.norms_rotated || c.plain_norms;
   p.plain_norms = c.plain_norms;
   p.plain_value_norms = c.value_norms;
   p.stores = c.stores;

@@ -71,7 +71,7 @@ NewTokenInputs new_token_inputs(const ForwardContext& f, int layer) {
   p.k_norm = w.wide_k_norm ? nullptr : w.k_norm;
   p.norm_eps = hyper.norm_eps;
   p.layer_norms = w.layer_norm;
-  p.norms_rotated = w.rule.norms_rotated;
+  p.norms_rotated = w.rule.norms_rotated || w.rule.plain_norms;
   p.plain_norms = w.rule.plain_norms;
   p.plain_value_norms = w.norms_values;
   p.pairs = hyper.rope_pairs;

@@ -9,15 +9,17 @@
 
 namespace rigcast::engine::cuda {
 
-inline constexpr int kSplitWarps =
-    4;  // at most; each computes every kSplitWarps-th tile of a split
+// At most; each computes every kSplitWarps-th tile of a split. A multiprocessor has memory for one
+// block of wide heads.
+template <int kDim, bool kDirect>
+inline constexpr int kSplitWarps = kDim > 128 && kDirect ? 6 : 4;
 
 // Starts to copy the warp's first tiles, before there are queries to multiply them with.
 template <int kDim, bool kDirect>
 __device__ void start_split(const Ring<kDim, kDirect>& ring, const TokenSpan& span, int first,
                             int warps) {
 #pragma unroll
-  for (int i = 0; i < kStages<kDim> - 1; ++i) {
+  for (int i = 0; i < kStages<kDim, kDirect> - 1; ++i) {
     const int tile = first + i * warps;
     if (tile < span.end) ring.start(tile, i, span);
     commit_copies();
@@ -29,7 +31,7 @@ template <int kDim, bool kDirect>
 __device__ void attend_split(const Ring<kDim, kDirect>& ring, const TokenSpan& span, int first,
                              int warps, const NewRows& newest, const Queries<kDim, kDirect>& q,
                              const SoftCap& cap, SoftmaxAccumulator<kValueDim<kDim>>& mix) {
-  constexpr int kAll = kStages<kDim>;
+  constexpr int kAll = kStages<kDim, kDirect>;
   int stage = 0;
   for (int tile = first; tile < span.end; tile += warps) {
     const int next = tile + (kAll - 1) * warps;
@@ -118,7 +120,7 @@ template <int kDim, bool kDirect>
 int split_stage_bytes(const Cache& cache) {
   const int bytes =
       kDirect ? Ring<kDim, true>::kStageBytes : kTileRows * (cache.k_row + cache.v_row) + 4;
-  constexpr int kAll = kStages<kDim>;
+  constexpr int kAll = kStages<kDim, kDirect>;
   const int least = (int(sizeof(Shared<kValueDim<kDim>>)) + kAll - 1) / kAll;
   return (std::max(bytes, least) + 15) / 16 * 16;
 }

@@ -9,9 +9,12 @@ namespace rigcast::engine::cuda {
 
 inline constexpr int kGroupRows =
     16;  // query heads that share a read of the cache: the rows of a product
-/// A warp's tiles that are being copied or used; fewer where a tile is large.
-template <int kDim>
-inline constexpr int kStages = kDim <= 256 ? 3 : 2;
+
+// A warp's tiles that are being copied or used. F16 tiles of wide heads are large, and all tiles of
+// heads wider than 256: with two of them there is room for more warps, which hide each other's
+// latency.
+template <int kDim, bool kDirect>
+inline constexpr int kStages = kDim > (kDirect ? 128 : 256) ? 2 : 3;
 
 // The tokens [from, to) of the context, of which [from, stored) are in the cache, and the tiles
 // [first, end) of this block. The last token is the new one; where it is not stored yet, its rows

@@ -35,13 +35,13 @@ __device__ void load_group(const __half* from, int dim, int rows,
 // grid: splits, KV heads, rows times groups of 16 query heads times parts of the values. Shared
 // memory: a ring buffer for each warp.
 template <int kDim, bool kDirect>
-__global__ void __launch_bounds__(32 * kSplitWarps, kDim > 128 ? 1
-                                                    : kDirect  ? 2
-                                                               : 3)
+__global__ void __launch_bounds__(32 * kSplitWarps<kDim, kDirect>, kDim > 128 ? 1
+                                                                   : kDirect  ? 2
+                                                                              : 3)
     attend_to_splits(const __grid_constant__ Task t, const __grid_constant__ Cache cache,
                      const __grid_constant__ StepRows step, Partials out) {
   extern __shared__ __align__(16) std::byte shared[];
-  __shared__ float m[kSplitWarps][kGroupRows][2];
+  __shared__ float m[kSplitWarps<kDim, kDirect>][kGroupRows][2];
   __shared__ __align__(16) __half queries[kGroupRows][kTileStride<kDim>];
   allow_next_kernel();
   constexpr int kParts = kValueParts<kDim>, kValues = kValueDim<kDim>;
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(32 * kSplitWarps, kDim > 128 ? 1
   const int head = int(blockIdx.y), first_head = head * t.group + first_of_group;
   const int rows = min(kGroupRows, t.group - first_of_group);
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
-  const int warps = int(blockDim.x) / 32, own_bytes = kStages<kDim> * t.stage_bytes;
+  const int warps = int(blockDim.x) / 32, own_bytes = kStages<kDim, kDirect> * t.stage_bytes;
   std::byte* const own = shared + warp * own_bytes;
   const TokenSpan span = tokens_of_split(step.position_of(row), t.window, t.wanted);
   const std::int64_t at = (std::int64_t(row) * gridDim.x + blockIdx.x) * t.heads + first_head;
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(32 * kSplitWarps, kDim > 128 ? 1
                                  lane,
                                  part};
   // Earlier tokens were stored by earlier steps; the newest one by the previous kernel.
-  const int last_started = span.first + warp + (kStages<kDim> - 2) * warps;
+  const int last_started = span.first + warp + (kStages<kDim, kDirect> - 2) * warps;
   const bool early = last_started < span.newest() / kTileRows;
   if (early) start_split(ring, span, span.first + warp, warps);
   wait_for_inputs();
@@ -103,9 +103,9 @@ void launch_attend(const Stream& stream, Task t, const Cache& cache, int splits,
                    const StepRows& step, int rows, const Partials& out) {
   const auto kernel = attend_to_splits<kDim, kDirect>;
   t.stage_bytes = split_stage_bytes<kDim, kDirect>(cache);
-  const int own = kStages<kDim> * t.stage_bytes;
+  const int own = kStages<kDim, kDirect> * t.stage_bytes;
   const int largest = device_facts().block_shared_bytes - 2 * kGroupRows * kTileStride<kDim> - 1024;
-  const int warps = std::clamp(largest / own, 1, kSplitWarps);
+  const int warps = std::clamp(largest / own, 1, kSplitWarps<kDim, kDirect>);
   RIGCAST_CUDA_CALL(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, warps * own));
   const int groups = (t.group + kGroupRows - 1) / kGroupRows;

@@ -45,8 +45,8 @@ struct NewTokenInputs {
   /// Norms subtract the mean of the head, and have weights of all heads, one after the other.
   bool layer_norms = false;
   bool norms_rotated = false;  // norms of heads are behind RoPE
-  bool plain_norms = false;    // heads of queries and keys are normed behind RoPE, without weights
-  bool plain_value_norms = false;
+  /// Heads of queries and keys, or of values, are normed without weights.
+  bool plain_norms = false, plain_value_norms = false;
   /// False: another layer has stored the tokens' keys and values; k and v are not read.
   bool stores = true;
   RopePairs pairs = RopePairs::kInterleaved;

@@ -34,7 +34,7 @@ template <int kRoom>
 __device__ void rope_and_store_head(const NewHeads<kRoom>& heads, const Cache& cache, int layer,
                                     const Sizes& s, int head, int position, __half* queries) {
   if (head < heads.p.heads) {
-    heads.query(head);
+    heads.compute(HeadKind::kQuery, head);
     const std::int64_t row = std::int64_t(heads.token) * heads.p.heads + head;
     const float scale = s.query_scale * heads.p.temperature.at(position);
     return put_fp16(heads.own, scale, s.dim, queries + row * s.dim, heads.lane);
@@ -42,12 +42,12 @@ __device__ void rope_and_store_head(const NewHeads<kRoom>& heads, const Cache& c
   std::byte* block = cache.blocks[position / cache.block_tokens];
   const std::int64_t row = position % cache.block_tokens;
   if (const int k_head = head - heads.p.heads; k_head < cache.kv_heads) {
-    heads.key(k_head);
+    heads.compute(HeadKind::kKey, k_head);
     std::byte* to = block + cache.keys_at(layer, k_head) + row * cache.k_row;
     put_row(cache.k_type, heads.own, s.dim, to, heads.lane);
   } else {
     const int v_head = k_head - cache.kv_heads;
-    heads.value(v_head);
+    heads.compute(HeadKind::kValue, v_head);
     std::byte* to = block + cache.values_at(layer, v_head) + row * cache.v_row;
     put_row(cache.v_type, heads.own, s.dim, to, heads.lane);
   }
