@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <span>
 
 #include "engine/backends/cuda/forward/branch.cuh"
 #include "engine/backends/cuda/forward/joined_matrices.hpp"
@@ -114,8 +115,11 @@ __half* place_of_norm(const ForwardContext& f, const DeviceLayer& w) {
   return w.parallel_ffn ? reinterpret_cast<__half*>(f.buffers.vectors.normed) : f.buffers.batch.x;
 }
 
+// The matrix whose products are values: the keys', where a layer has none of its own.
+const DeviceMatrix& value_matrix(const DeviceLayer& w) { return w.v ? w.v : w.k; }
+
 bool has_tiled_qkv(const ForwardContext& f, const DeviceLayer& w, int tokens) {
-  return is_tiled(f, tokens, {&w.q, &w.k, &w.v});
+  return is_tiled(f, tokens, {&w.q, &w.k, &value_matrix(w)});
 }
 bool has_tiled_ffn(const ForwardContext& f, int tokens, const DeviceMatrix& gate,
                    const DeviceMatrix& up, const DeviceMatrix& down) {
@@ -265,14 +269,16 @@ void norm_rows(const ForwardContext& f, int first, int tokens, const float* weig
 void project_qkv(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   float* const to = f.buffers.vectors.projected;
   const int q = q_width(w.attention), kv = kv_width(w.attention);
-  const SmallBatchJob jobs[] = {{w.q, to}, {w.k, to + q}, {w.v, to + q + kv}};
+  const SmallBatchJob all[] = {{w.q, to}, {w.k, to + q}, {w.v, to + q + kv}};
+  const auto jobs = std::span(all).first(w.v ? 3 : 2);
   const Norm by = attention_norm(f, w);
   __half* const place = place_of_norm(f, w);
   if (has_tiled_norm(f, w, tokens, has_tiled_qkv(f, w, tokens)))
     return tiled_gemm(jobs, tiled_norm(f, by, tokens, place), {qkv_width(w.attention)}, f.stream);
   const __half* const x = norm(f, by, tokens, place);
-  if (!is_small_batch(f, tokens, {&w.q, &w.k, &w.v}))
-    return multiply(f, {&w.q, &w.k, &w.v}, tokens, {to, ValueType::kF32, false, x});
+  const Matrices matrices = {&w.q, &w.k, &value_matrix(w)};
+  if (!is_small_batch(f, tokens, matrices))
+    return multiply(f, matrices, tokens, {to, ValueType::kF32, false, x});
   small_batch_gemm(jobs, {x, tokens}, {qkv_width(w.attention)}, f.stream);
 }
 
@@ -287,7 +293,7 @@ void add_attention_output(const ForwardContext& f, const DeviceLayer& w, int tok
 }
 
 void add_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens) {
-  const Branch branch(f, w.ffn_post_norm);
+  const Branch branch(f, w.ffn_post_norm, 0, w.scale);
   multiply_ffn(f, w, tokens, of_branch(w.down, w.down_bias, branch));
   branch.finish(tokens);
 }

@@ -26,7 +26,7 @@ struct ActivationBuffers {
   float* normed = nullptr;            // [hidden]
   QuantizedActivations quantized;     // [hidden]: `normed` as integers
   float* projected = nullptr;         // [q | k | v]
-  RopeAngle* rope_cos_sin = nullptr;  // [rope_dims / 2], all rows of one table after another
+  RopeAngle* rope_cos_sin = nullptr;  // [pairs], all rows of one table after another
   __half* queries = nullptr;          // [heads][head_dim]
   VramPiece memory;
 };

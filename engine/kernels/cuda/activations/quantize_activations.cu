@@ -86,6 +86,7 @@ __device__ void add_branch(const BranchSum& sum, std::int64_t first, int columns
                                ? weight[i % kAhead]
                                : *reinterpret_cast<const float4*>(sum.norm.weight + column(i)));
     x[i] = plus(x[i], times(branch[i], sum.factor));
+    if (sum.scale != 1) x[i] = times(x[i], sum.scale);
     *reinterpret_cast<float4*>(sum.hidden + first + column(i)) = x[i];
   }
 }

@@ -36,12 +36,13 @@ struct NewToken {
 // kernel of microseconds is the first fetch of its instructions. A head's load is under way while
 // the one before is computed.
 template <int kDim, bool kDirect>
-__device__ void make_new_rows(const Task& t, const Cache& cache, const LaneRopeAngles& rope_cos_sin,
+__device__ void make_new_rows(const Task& t, const Cache& cache,
+                              const LaneRopeAngles<kHeadRoom<kDim>>& rope_cos_sin, int first,
                               int rows, bool keys, int position, NewToken<kDim, kDirect>& to) {
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
-  const int kv_head = int(blockIdx.y), first = kv_head * t.group + int(blockIdx.z) * kGroupRows;
+  const int kv_head = int(blockIdx.y);
   const int warps = int(blockDim.x) / 32, count = rows + (keys ? 2 : 0);
-  const NewHeads heads{t.inputs, rope_cos_sin, 0, t.dim, lane, to.own[warp]};
+  const NewHeads<kHeadRoom<kDim>> heads{t.inputs, rope_cos_sin, 0, t.dim, lane, to.own[warp]};
   const float query_scale = t.query_scale * t.inputs.temperature.at(position);
   const auto kind_of = [&](int i) {
     return i < rows ? HeadKind::kQuery : i == rows ? HeadKind::kKey : HeadKind::kValue;
@@ -87,7 +88,8 @@ __device__ void store_new_rows(const NewToken<kDim, kDirect>& from, const Cache&
            thread, threads);
 }
 
-// grid: splits, KV heads, groups of 16 query heads. Shared memory: a ring buffer for each warp.
+// grid: splits, KV heads, groups of 16 query heads times parts of the values. Shared memory: a ring
+// buffer for each warp.
 template <int kDim, bool kDirect>
 __global__ void __launch_bounds__(32 * kSplitWarps<kDim, kDirect>, kDim > 128 ? 1
                                                                    : kDirect  ? 2
@@ -100,8 +102,9 @@ __global__ void __launch_bounds__(32 * kSplitWarps<kDim, kDirect>, kDim > 128 ? 
   allow_next_kernel();
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   const int warps = int(blockDim.x) / 32, head = int(blockIdx.y);
-  const int first_head = head * t.group + int(blockIdx.z) * kGroupRows;
-  const int rows = min(kGroupRows, t.group - int(blockIdx.z) * kGroupRows);
+  constexpr int kParts = kValueParts<kDim>, kValues = kValueDim<kDim>;
+  const int part = int(blockIdx.z) % kParts, of_group = int(blockIdx.z) / kParts * kGroupRows;
+  const int first_head = head * t.group + of_group, rows = min(kGroupRows, t.group - of_group);
   const int own_bytes = kStages<kDim, kDirect> * t.stage_bytes;
   std::byte* own = shared + warp * own_bytes;
   const Ring<kDim, kDirect> ring{keys_of(cache, t.layer, head),
@@ -109,29 +112,31 @@ __global__ void __launch_bounds__(32 * kSplitWarps<kDim, kDirect>, kDim > 128 ? 
                                  own,
                                  t.stage_bytes,
                                  t.dim,
-                                 lane};
+                                 lane,
+                                 part};
   prefetch_norms(t.inputs, t.dim);
   if (!t.inputs_ready) wait_for_inputs();
-  const TokenSpan span = tokens_of_block(*position, t.window, t.first_token);
+  const bool stores = t.inputs.stores;
+  const TokenSpan span = tokens_of_block(*position, t.window, t.first_token, !stores);
   start_split(ring, span, span.first + warp, warps);
-  const LaneRopeAngles rope_cos_sin(t.inputs, 0, lane);
+  const LaneRopeAngles<kHeadRoom<kDim>> rope_cos_sin(t.inputs, 0, lane);
   for (int i = int(threadIdx.x) * 2; i < kGroupRows * kTileStride<kDim>; i += int(blockDim.x) * 2)
     *reinterpret_cast<std::uint32_t*>(fresh.queries[0] + i) = 0;
   __syncthreads();
   wait_for_inputs();
-  const bool sees_new = span.end * kTileRows >= span.to;
-  make_new_rows(t, cache, rope_cos_sin, rows, sees_new, span.newest(), fresh);
+  const bool sees_new = stores && span.end * kTileRows >= span.to;
+  make_new_rows(t, cache, rope_cos_sin, first_head, rows, sees_new, span.newest(), fresh);
   __syncthreads();
   if (sees_new && blockIdx.z == 0) store_new_rows(fresh, cache, t.layer, span.newest());
-  std::uint32_t q[kDim / 16][4];
-  load_queries<kDim, kDirect>(fresh.queries, lane, q);
-  SoftmaxAccumulator<kDim> mix;
+  const Queries<kDim, kDirect> q(fresh.queries, lane);
+  SoftmaxAccumulator<kValues> mix;
   attend_split(ring, span, span.first + warp, warps, {fresh.key, fresh.value}, q, t.cap, mix);
   __syncwarp();
-  show<kDim, kDirect>(mix, lane, *reinterpret_cast<Shared<kDim>*>(own), m[warp]);
+  show<kValues, kDirect>(mix, lane, *reinterpret_cast<Shared<kValues>*>(own), m[warp]);
   __syncthreads();
-  write_partial(t.dim, reinterpret_cast<const Shared<kDim>*>(shared), own_bytes, m, warps, rows,
-                std::int64_t(blockIdx.x) * t.inputs.heads + first_head, out);
+  write_partial(t.dim, ring.first_value(), reinterpret_cast<const Shared<kValues>*>(shared),
+                own_bytes, m, warps, rows, std::int64_t(blockIdx.x) * t.inputs.heads + first_head,
+                out);
 }
 
 template <int kDim, bool kDirect>
@@ -146,7 +151,7 @@ void launch_attend(const Stream& stream, Task t, const Cache& cache, int splits,
   RIGCAST_CUDA_CALL(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, warps * own));
   const dim3 grid(unsigned(splits), unsigned(cache.kv_heads),
-                  unsigned((t.group + kGroupRows - 1) / kGroupRows));
+                  unsigned((t.group + kGroupRows - 1) / kGroupRows * kValueParts<kDim>));
   launch(stream, {grid, dim3(unsigned(32 * warps)), std::size_t(warps * own)}, t.start, kernel, t,
          cache, position, out);
 }
@@ -185,7 +190,8 @@ void attend_partially(const Stream& stream, const DecodeAttention& attention, co
   const auto run = t.dim <= 64    ? launch_width<64>
                    : t.dim <= 96  ? launch_width<96>
                    : t.dim <= 128 ? launch_width<128>
-                                  : launch_width<256>;
+                   : t.dim <= 256 ? launch_width<256>
+                                  : launch_width<512>;
   run(stream, t, cache, splits, position, partials);
 }
 

@@ -8,11 +8,16 @@
 
 namespace rigcast::engine::cuda {
 
-inline constexpr int kMaxHeadDim = 256;
+inline constexpr int kMaxHeadDim = 512;
 
-/// The RoPE angles of a token's pairs that this lane rotates.
+/// The room for a head in kernels of heads of up to kDim elements.
+template <int kDim>
+inline constexpr int kHeadRoom = kDim <= 256 ? 256 : kMaxHeadDim;
+
+/// The RoPE angles of a token's pairs that this lane rotates, of heads of up to kRoom elements.
+template <int kRoom>
 struct LaneRopeAngles {
-  static constexpr int kCount = kMaxHeadDim / 2 / 32;
+  static constexpr int kCount = kRoom / 2 / 32;
   RopeAngle angle[kCount];
 
   __device__ LaneRopeAngles(const NewTokenInputs& p, int token, int lane) {
@@ -29,12 +34,12 @@ __device__ inline float warp_sum(float v) {
   return v;
 }
 
-// RMS norm of a head in shared memory, by one warp.
+// RMS norm of a head in shared memory, by one warp. No weights: each is 1.
 __device__ inline void normalise(float* head, const float* weight, float eps, int dim, int lane) {
   float squares = 0;
   for (int i = lane; i < dim; i += 32) squares += head[i] * head[i];
   const float scale = 1.0f / sqrtf(warp_sum(squares) / float(dim) + eps);
-  for (int i = lane; i < dim; i += 32) head[i] = head[i] * scale * weight[i];
+  for (int i = lane; i < dim; i += 32) head[i] = head[i] * scale * (weight ? weight[i] : 1.0f);
   __syncwarp();
 }
 
@@ -47,12 +52,13 @@ __device__ inline void subtract_mean(float* head, int dim, int lane) {
   __syncwarp();
 }
 
-__device__ inline void rotate(float* head, const LaneRopeAngles& rope_cos_sin,
+template <int kRoom>
+__device__ inline void rotate(float* head, const LaneRopeAngles<kRoom>& rope_cos_sin,
                               const NewTokenInputs& p, int lane) {
   const int pairs = p.rope_dims / 2;
   const bool neox = p.pairs == RopePairs::kNeox;
 #pragma unroll
-  for (int k = 0; k < LaneRopeAngles::kCount; ++k) {
+  for (int k = 0; k < LaneRopeAngles<kRoom>::kCount; ++k) {
     const int i = lane + 32 * k;
     if (i >= pairs) break;
     float& a = head[neox ? i : 2 * i];
@@ -164,9 +170,10 @@ struct LoadedHead {
 enum class HeadKind { kQuery, kKey, kValue };
 
 /// Computes the heads of one token as the model defines them, in `own` [dim].
+template <int kRoom>
 struct NewHeads {
   const NewTokenInputs& p;
-  const LaneRopeAngles& rope_cos_sin;
+  const LaneRopeAngles<kRoom>& rope_cos_sin;
   int token, dim, lane;
   float* own;
 
@@ -179,20 +186,24 @@ struct NewHeads {
   }
   /// For a head that is in `own` as it was projected.
   __device__ void finish(HeadKind kind, int head) const {
-    if (kind == HeadKind::kValue) return;
-    const float* const weight = kind == HeadKind::kQuery ? p.q_norm : p.k_norm;
+    const bool is_value = kind == HeadKind::kValue;
+    const float* const weight = kind == HeadKind::kQuery ? p.q_norm
+                                : kind == HeadKind::kKey ? p.k_norm
+                                                         : nullptr;
+    const bool is_normed = weight || (is_value ? p.plain_value_norms : p.plain_norms);
 #pragma unroll 1  // one copy of each part, in whatever order
     for (int part = 0; part < 2; ++part) {
-      if ((part == 0) == p.norms_rotated)
+      if ((part == 0) != p.norms_rotated) {
+        if (is_normed) norm(weight, head);
+      } else if (!is_value) {
         rotate(own, rope_cos_sin, p, lane);
-      else if (weight)
-        norm(weight, head);
+      }
     }
   }
 
  private:
   __device__ void norm(const float* weight, int head) const {
-    if (p.layer_norms) {
+    if (p.layer_norms && weight) {
       subtract_mean(own, dim, lane);
       weight += head * dim;
     }
