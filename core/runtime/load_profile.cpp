@@ -435,6 +435,7 @@ RuntimeProfile::Kernels read_kernels(const TomlTable& t) {
   k.head = t.number_figure("head", 0, 10'000);
   const Sourced<double> none{0.0, SourceKind::kAssumed, {}};
   k.norm = t.find_number_figure("norm", 0, 100).value_or(none);
+  k.token_attention = t.find_number_figure("token_attention", 0, 10'000);
   k.query_head = t.find_number_figure("query_head", 0, 100).value_or(none);
   k.offload = t.find_number_figure("offload", 0, 10'000).value_or(none);
   k.eager = t.flag("eager", false);

@@ -212,11 +212,14 @@ struct RuntimeProfile {
   /// `ffn`. These include the two norms that every layer has.
   struct Kernels {
     Sourced<double> attention, latent, recurrent, ffn, moe, head;
-    Sourced<double> norm;        // of each further norm
-    Sourced<double> query_head;  // of one token, for each query head that shares a KV head
-    Sourced<double> offload;     // more of them for a layer whose cache is streamed
-    bool eager = false;  // an interpreter launches them one by one, ahead of a GPU's work and
-                         // before the CPU's
+    Sourced<double> norm;  // of each further norm
+    // Of one token's attention, in place of `attention`, where it is stated; and more for each
+    // query head that shares a KV head.
+    std::optional<Sourced<double>> token_attention;
+    Sourced<double> query_head;
+    Sourced<double> offload;  // more of them for a layer whose cache is streamed
+    bool eager = false;       // an interpreter launches them one by one, ahead of a GPU's work and
+                              // before the CPU's
   } kernels;
 
   std::map<std::string, GpuEfficiency> gpu;  // by architecture; "default" always exists

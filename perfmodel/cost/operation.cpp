@@ -25,11 +25,14 @@ double norm_launches(const StepContext& s, int own) {
   return s.runtime.kernels.norm.value * ((1.0 + further) * before - 1.0);
 }
 
-// What one token's attention spends on the queries that share a KV head, one after the other, as
-// launches.
-double query_head_launches(const StepContext& s, TokenCount tokens) {
-  if (tokens > 1 || s.model.mla || s.model.kv_heads < 1) return 0;
-  return s.runtime.kernels.query_head.value * double(s.model.heads) / s.model.kv_heads;
+// Of a layer's attention without norms. One token's attention prepares the queries that share a KV
+// head one after the other.
+double attention_launches(const StepContext& s, TokenCount tokens) {
+  const auto& kernels = s.runtime.kernels;
+  if (s.model.mla) return kernels.latent.value;
+  if (tokens > 1 || s.model.kv_heads < 1) return kernels.attention.value;
+  return kernels.token_attention.value_or(kernels.attention).value +
+         kernels.query_head.value * double(s.model.heads) / s.model.kv_heads;
 }
 
 double launches_of(const StepContext& s, Launches launches, TokenCount tokens) {
@@ -37,8 +40,7 @@ double launches_of(const StepContext& s, Launches launches, TokenCount tokens) {
   switch (launches) {
     case Launches::kNone: return 0;
     case Launches::kAttention:
-      return (s.model.mla ? kernels.latent : kernels.attention).value +
-             norm_launches(s, s.model.qk_norm ? 2 : 0) + query_head_launches(s, tokens) +
+      return attention_launches(s, tokens) + norm_launches(s, s.model.qk_norm ? 2 : 0) +
              (s.kv.policy == KvPolicy::kStream ? kernels.offload.value : 0.0);
     case Launches::kRecurrent: return kernels.recurrent.value + norm_launches(s, 0);
     case Launches::kFfn: return kernels.ffn.value + norm_launches(s, 0);

@@ -179,14 +179,17 @@ struct CodebookDot {
   __device__ static void add(const Stage& s, const RowGroup& g, int, int lane, const X& x,
                              float (&sum)[kRows]) {
     const int first = int(g.row % kScales);  // 0 where a copy has only the group's rows
+    uint2 in[4];                             // once for all rows, instead of each row's values
+#pragma unroll
+    for (int k = 0; k < 4; ++k) in[k] = alternating(x.q[k], x.q[4 + k]);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const uint4 codes = s.codes[r][lane];
       int dot = 0;
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        const uint2 values = codebook_values<F>(word_of(codes, k));
-        dot = dot_ss(values.y, x.q[4 + k], dot_ss(values.x, x.q[k], dot));
+        const uint2 values = alternating_values<F>(word_of(codes, k));
+        dot = dot_ss(values.y, in[k].y, dot_ss(values.x, in[k].x, dot));
       }
       sum[r] = fmaf(scale_of(s, r, first, lane), x.scale * float(dot), sum[r]);
     }

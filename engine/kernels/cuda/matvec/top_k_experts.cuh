@@ -19,11 +19,19 @@ __device__ inline std::uint64_t key_of(float logit, int expert) {
 __device__ inline int expert_of(std::uint64_t key) { return int(~std::uint32_t(key)); }
 
 __device__ inline std::uint64_t first_of_warp(std::uint64_t key) {
+#if __CUDA_ARCH__ >= 800
+  // One instruction for the largest of a warp's words.
+  const auto high = std::uint32_t(key >> 32);
+  const std::uint32_t largest = __reduce_max_sync(~0u, high);
+  const std::uint32_t low = __reduce_max_sync(~0u, high == largest ? std::uint32_t(key) : 0);
+  return std::uint64_t(largest) << 32 | low;
+#else
   for (int d = 16; d > 0; d /= 2) {
     const auto other = __shfl_xor_sync(~0u, static_cast<unsigned long long>(key), d);
     key = other > key ? other : key;
   }
   return key;
+#endif
 }
 
 struct Softmax {

@@ -31,7 +31,7 @@ template <QuantFormat F>
 inline constexpr bool kCodebookWeights =
     F == QuantFormat::kIQ4_NL || F == QuantFormat::kIQ4_XS || F == QuantFormat::kMXFP4;
 
-/// Looks up 16-byte table entries: x for the low nibbles of `codes`, y for the high ones.
+/// Looks up 16-byte table entries, in the order of the codes' nibbles: low and high ones alternate.
 __device__ inline uint2 look_up(const std::uint32_t (&table)[4], std::uint32_t codes) {
   // __byte_perm selects among 8 bytes by nibbles; bit 3 of a code chooses between two selections.
   const std::uint32_t entry = codes & 0x77777777;
@@ -41,13 +41,17 @@ __device__ inline uint2 look_up(const std::uint32_t (&table)[4], std::uint32_t c
     const std::uint32_t high = __byte_perm(table[2], table[3], entry >> shift);
     return __byte_perm(low, high, side >> shift);
   };
-  const std::uint32_t first = four(0), last = four(16);  // low and high nibbles alternate
-  return {__byte_perm(first, last, 0x6420), __byte_perm(first, last, 0x7531)};
+  return {four(0), four(16)};
 }
 
-/// The int8 values for the nibbles of `codes`, in the layout of look_up().
+/// Four bytes for the low nibbles of codes and four for the high ones, in the order of look_up().
+__device__ inline uint2 alternating(std::uint32_t low, std::uint32_t high) {
+  return {__byte_perm(low, high, 0x5140), __byte_perm(low, high, 0x7362)};
+}
+
+/// The int8 values for the nibbles of `codes`, in the order of look_up().
 template <QuantFormat F>
-__device__ inline uint2 codebook_values(std::uint32_t codes) {
+__device__ inline uint2 alternating_values(std::uint32_t codes) {
   if constexpr (F == QuantFormat::kMXFP4) {
     // Twice 0 .5 1 1.5 | 2 3 4 6 | and their negatives, by half of 2^(e - 127).
     constexpr std::uint32_t kTable[4] = {0x03020100, 0x0C080604, 0xFDFEFF00, 0xF4F8FAFC};
@@ -57,6 +61,13 @@ __device__ inline uint2 codebook_values(std::uint32_t codes) {
     constexpr std::uint32_t kTable[4] = {0xBFAD9881, 0xF6EADDCF, 0x26190D01, 0x71594535};
     return look_up(kTable, codes);
   }
+}
+
+/// x: the int8 values for the low nibbles of `codes`, y: for the high ones.
+template <QuantFormat F>
+__device__ inline uint2 codebook_values(std::uint32_t codes) {
+  const uint2 v = alternating_values<F>(codes);
+  return {__byte_perm(v.x, v.y, 0x6420), __byte_perm(v.x, v.y, 0x7531)};
 }
 
 /// Half of 2^(e - 127), which multiplies MXFP4's doubled values.
