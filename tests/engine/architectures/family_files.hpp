@@ -321,7 +321,7 @@ inline std::vector<FamilyFile> family_files(const FamilySizes& sizes = {}) {
 inline FamilyFile without_choice(FamilyFile f) {
   f.traits.experts_used = f.traits.experts;
   for (auto& [key, value] : f.keys)
-    if (key == "expert_group_used_count") value = 4u;
+    if (key == "expert_group_count" || key == "expert_group_used_count") value = 1u;
   return f;
 }
 
