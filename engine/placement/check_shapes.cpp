@@ -64,9 +64,6 @@ std::optional<Error> refuse_recurrent(const Model& model) {
 // What CPUs compute and kernels of a GPU do not.
 std::optional<Error> refuse_weights(const Model& model) {
   for (const Layer& l : model.layers) {
-    if (l.latent)
-      return refused(fmt::format("{} with latent attention", model.spec.name),
-                     "heads have keys and values of their own there");
     if (l.has_parallel_ffn() && (!l.attention_post_norm.empty() || !l.ffn_post_norm.empty() ||
                                  model.hyper.residual_scale != 1))
       return refused(fmt::format("{} with norms or scales behind attention and an FFN beside it",
@@ -87,9 +84,12 @@ std::optional<Error> refuse_weights(const Model& model) {
           fmt::format("{} with two norms of heads, or one of all rotated heads", model.spec.name),
           "a head has one of its own there");
     const ExpertRouting& routing = model.hyper.routing;
-    if (uses(l.ops, LayerWeight::kRouter) && routing.scales_input)
-      return refused(fmt::format("{} with weights of what experts read", model.spec.name),
-                     "weights are of what experts give there");
+    if (routing.scales_input && uses(l.ops, LayerWeight::kRouter) &&
+        (model.spec.moe->experts_used != 1 || l.ffn_norm.empty() || !l.ffn_post_norm.empty() ||
+         l.has_clamped_experts() || model.hyper.residual_scale != 1))
+      return refused(
+          fmt::format("{} with weights of what several experts read, or of norms", model.spec.name),
+          "they are of one expert's input there, whose output is added as it is");
     if (routing.has_groups() && routing.groups > kMaxExpertGroups)
       return refused(fmt::format("{} with {} groups of experts", model.spec.name, routing.groups),
                      fmt::format("at most {} are there", kMaxExpertGroups));
@@ -97,10 +97,28 @@ std::optional<Error> refuse_weights(const Model& model) {
   return std::nullopt;
 }
 
+// Kernels go through rows of the latent cache by pieces of these widths.
+std::optional<Error> refuse_latent(const Model& model) {
+  constexpr std::int64_t kMaxRank = 512, kMaxRow = 1024;
+  for (const Layer& l : model.layers) {
+    const LatentShape& a = l.latent;
+    if (!a) continue;
+    const bool fits = a.rank % 64 == 0 && a.rank <= kMaxRank && a.row() <= kMaxRow &&
+                      a.row() <= model.spec.hidden && a.plain % 32 == 0 && a.turned % 32 == 0 &&
+                      a.value % 32 == 0 && model.hyper.rope_dims == a.turned;
+    if (!fits)
+      return refused(
+          fmt::format("{} with latent rows of {} + {} elements, heads of {} + {} and values of {}",
+                      model.spec.name, a.rank, a.turned, a.plain, a.turned, a.value),
+          fmt::format("these are multiples of 64 up to {}, and of 32, there", kMaxRank));
+  }
+  return std::nullopt;
+}
+
 std::optional<Error> refuse_heads(const Model& model) {
   for (const Layer& l : model.layers) {
     const AttentionShape& own = l.attention;
-    if (own.head_dim % 8 != 0 || own.head_dim > kMaxHeadDim)
+    if (!l.latent && (own.head_dim % 8 != 0 || own.head_dim > kMaxHeadDim))
       return refused(fmt::format("{} with heads of {}", model.spec.name, own.head_dim),
                      fmt::format("heads are a multiple of 8 up to {} wide there", kMaxHeadDim));
   }
@@ -126,6 +144,7 @@ std::optional<Error> check_shapes_on_gpu(const Model& model) {
   if (auto error = refuse_recurrent(model)) return error;
   if (auto error = refuse_operations(model)) return error;
   if (auto error = refuse_weights(model)) return error;
+  if (auto error = refuse_latent(model)) return error;
   if (auto error = refuse_heads(model)) return error;
   for (int i = 0; i < int(model.layers.size()); ++i)
     if (auto error = check_layer_placement(model, i)) return error;

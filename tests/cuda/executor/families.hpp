@@ -77,7 +77,13 @@ inline void set_gemma4_vectors(TinyModel& tiny) {
 }
 inline void set_gemma4(Hyperparameters& h) { h.logit_softcap = 2; }
 
-// YaRN, as Mistral 3's.
+// Queries that grow from token 32 on, in layers without RoPE.
+inline void set_llama4(Hyperparameters& h) {
+  h.temperature = 0.2f;
+  h.temperature_tokens = 32;
+}
+
+// YaRN, as Mistral 3's, and DeepSeek V3's.
 inline void set_gpt_oss(Hyperparameters& h) {
   set_mistral3(h);
   h.temperature = 0;
@@ -176,6 +182,22 @@ inline std::vector<Family> families(const std::string& mix) {
       {{.architecture = "falcon", .kv_heads = 1}},
       {{.architecture = "phi2", .kv_heads = 4}},
       {{.architecture = "apertus"}},
+      {{.architecture = "llama4",
+        .experts = 8,
+        .experts_used = 1,
+        .shared_ffn = 512,
+        .every = 2,
+        .window = 40,
+        .window_full_every = 3,
+        .rope_freqs = true},
+       set_llama4},
+      {{.architecture = "llama4",
+        .experts = 8,
+        .experts_used = 1,
+        .shared_ffn = 320,
+        .window = 48,
+        .window_full_every = 2},
+       set_llama4},
       {{.architecture = "gemma4",
         .heads = 2,
         .kv_heads = 2,
@@ -234,6 +256,23 @@ inline std::vector<Family> families(const std::string& mix) {
       {{.architecture = "hy_v3", .experts = 8, .shared_ffn = 256, .dense_layers = 1},
        nullptr,
        prefer_one_expert},
+      // Latent attention, with heads in more than one thread block, and as Mistral 4 has it.
+      {{.architecture = "deepseek2",
+        .experts = 8,
+        .shared_ffn = 512,
+        .dense_layers = 1,
+        .latent = true,
+        .selection_bias = true},
+       set_gpt_oss,
+       prefer_one_expert},
+      {{.architecture = "deepseek2",
+        .heads = 20,
+        .experts = 8,
+        .shared_ffn = 1024,
+        .dense_layers = 1,
+        .latent = true,
+        .q_lora_rank = 0}},
+      {{.architecture = "mistral4", .experts = 8, .shared_ffn = 512, .latent = true}, set_mistral3},
   };
   for (Family& f : all) {
     give_mix(f, mix);
