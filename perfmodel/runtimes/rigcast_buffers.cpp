@@ -13,11 +13,13 @@ namespace {
 
 // Matrices of a layer that one product multiplies: they are written out as FP16 together. Mirrors
 // for_each_product (engine/backends/cuda/forward/joined_matrices.hpp).
-constexpr std::array<std::array<TensorRole, 3>, 4> kJoined = {{
+constexpr std::array<std::array<TensorRole, 3>, 5> kJoined = {{
     {TensorRole::kAttentionQ, TensorRole::kAttentionK, TensorRole::kAttentionV},
     {TensorRole::kAttentionOutput, TensorRole::kAttentionOutput, TensorRole::kAttentionOutput},
     {TensorRole::kFfnGate, TensorRole::kFfnUp, TensorRole::kFfnUp},
     {TensorRole::kFfnDown, TensorRole::kFfnDown, TensorRole::kFfnDown},
+    // One stands for all matrices of a mixer.
+    {TensorRole::kRecurrent, TensorRole::kRecurrent, TensorRole::kRecurrent},
 }};
 
 bool is_joined(TensorRole role) {
@@ -39,6 +41,7 @@ double fp16_bytes(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
       fp16(elements);
   for (const Tensor& t : s.tensors.tensors) {
     if (t.layer < 0 || t.layer >= s.model.layers || !computes_layer(p, t.layer, gpu)) continue;
+    if (t.dimensions < 2) continue;
     for (std::size_t j = 0; j < kJoined.size(); ++j) {
       if (std::ranges::find(kJoined[j], t.role) == kJoined[j].end()) continue;
       elements[std::size_t(t.layer)][j] += double(t.elements());
@@ -155,8 +158,16 @@ double gpu_vector_bytes(const MemoryContext& s, bool copies_experts) {
   const double q = double(m.heads * m.head_dim), kv = double(m.kv_heads * m.head_dim);
   const double expert = m.moe ? double(m.moe->expert_ffn) : 0, dense = double(m.ffn);
   const double middle = widest_ffn(m);
-  double bytes = n * (hidden * (2 * kFloat + kRounded) + (q + 2 * kv) * kFloat + q * kHalf +
-                      double(m.head_dim) * kFloat + kId);
+  // Of a recurrent layer what its matrices give, and what is convolved of it once more.
+  constexpr double kConvolved = 0.25;
+  const double mixed =
+      m.recurrent
+          ? (1 + kConvolved) *
+                double(m.recurrent->layer_parameters - m.recurrent->layer_f32_parameters) / hidden
+          : 0;
+  double bytes = n * mixed * kFloat;
+  bytes += n * (hidden * (2 * kFloat + kRounded) + (q + 2 * kv) * kFloat + q * kHalf +
+                double(m.head_dim) * kFloat + kId);
   bytes += n * (std::max({hidden, q, middle}) + 2 * middle) * kHalf;
   double between = has_dense_layers(m) ? std::min<double>(n, kMaxSmallBatch) * dense : 0;
   const std::vector<bool> grouped = layers_with_grouped_gemm(s);

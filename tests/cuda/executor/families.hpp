@@ -143,6 +143,9 @@ inline std::vector<Family> families(const std::string& mix) {
         .window_full_every = 2},
        set_gpt_oss,
        set_gpt_oss_vectors},
+      {{.architecture = "lfm2"}},
+      {{.architecture = "qwen35", .layers = 4}},
+      {{.architecture = "granitehybrid"}},
   };
   for (Family& f : all) {
     give_mix(f, mix);

@@ -29,8 +29,8 @@ class AttentionStage {
   /// block = the attention block's output for all tokens of the step, pending; their keys and
   /// values are stored in the cache. Ends without a barrier.
   void compute(Worker& worker, int layer, const NextMatrices& next);
-  /// out() = attention over the cache of the projected rows [token][q | k | v]; their keys and
-  /// values are stored in the cache first.
+  /// out() = attention over the cache of the projected rows [token][q | k | v], without gates;
+  /// their keys and values are stored in the cache first.
   void attend(Worker& worker, int layer, const float* projected);
   /// Partial attention of one token: its projected query over the first `tokens` tokens of `cache`,
   /// within the layer's window. Partials over other parts of the context can be merged with it, and

@@ -28,24 +28,42 @@ AttentionWidths attention_widths(const Model& model) {
   return widths;
 }
 
+MixedWidths mixed_widths(const Model& model) {
+  MixedWidths widths;
+  const auto widen = [](std::int64_t& to, std::int64_t width) { to = std::max(to, width); };
+  for (const Layer& l : model.layers) {
+    const AttentionShape& a = l.attention;
+    if (l.has_attention_gate()) widen(widths.mixed, 2 * a.q_width() + 2 * a.kv_width());
+    if (!l.is_recurrent()) continue;
+    widen(widths.mixed,
+          l.mixer_in.rows + l.mixer_gate.rows + l.mixer_alpha.rows + l.mixer_beta.rows);
+    widen(widths.convolved, l.mixer.convolved());
+    widen(widths.out, l.mixer_out.columns);
+  }
+  return widths;
+}
+
 ActivationSizes activation_sizes(const Model& model, int tokens) {
   const AttentionWidths widths = attention_widths(model);
   const std::int64_t n = tokens;
   const auto tables = std::int64_t(rope_tables(model.hyper, model.rope_factors).size());
-  return {n * model.spec.hidden, n * widths.qkv, tables * n * (model.hyper.rope_dims / 2),
-          n * widths.q};
+  const MixedWidths mixers = mixed_widths(model);
+  return {n * model.spec.hidden, n * widths.qkv,   tables * n * (model.hyper.rope_dims / 2),
+          n * widths.q,          n * mixers.mixed, n * mixers.convolved};
 }
 
 TokenSizes token_sizes(const Model& model, int splits) {
   const AttentionWidths widths = attention_widths(model);
   const ModelSpec& m = model.spec;
-  return {widths.q, ffn_widths(model).widest() * (m.moe ? m.moe->experts_used : 1),
-          splits * widths.heads, splits * widths.q};
+  return {std::max(widths.q, mixed_widths(model).out),
+          ffn_widths(model).widest() * (m.moe ? m.moe->experts_used : 1), splits * widths.heads,
+          splits * widths.q};
 }
 
 PrefillSizes prefill_sizes(const Model& model, int tokens) {
   const std::int64_t n = tokens, ffn_hidden = ffn_widths(model).widest();
-  return {n * std::max({model.spec.hidden, attention_widths(model).q, ffn_hidden}),
+  return {n * std::max({model.spec.hidden, attention_widths(model).q, mixed_widths(model).out,
+                        ffn_hidden}),
           2 * n * ffn_hidden};
 }
 

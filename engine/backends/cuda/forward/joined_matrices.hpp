@@ -6,13 +6,19 @@
 
 namespace rigcast::engine::cuda {
 
-/// visit({&layer.q, &layer.k, &layer.v}) and so on, for every product of attention and a dense FFN.
-/// The layer may be a Layer or a DeviceLayer; matrices that it does not have are visited as well.
+/// visit({&layer.q, &layer.k, &layer.v}) and so on, for every product of attention, a recurrent
+/// mixer and a dense FFN. The layer may be a Layer or a DeviceLayer; matrices that it does not have
+/// are visited as well.
 template <class AnyLayer, class Visit>
 void for_each_product(const AnyLayer& layer, const Visit& visit) {
   using Matrices = std::initializer_list<const decltype(AnyLayer::q)*>;
   visit(Matrices{&layer.q, &layer.k, &layer.v});
   visit(Matrices{&layer.output});
+  if (layer.mixer_gate.rows > 0)
+    visit(Matrices{&layer.mixer_in, &layer.mixer_gate, &layer.mixer_alpha, &layer.mixer_beta});
+  else
+    visit(Matrices{&layer.mixer_in});
+  visit(Matrices{&layer.mixer_out});
   visit(Matrices{&layer.gate, &layer.up});
   visit(Matrices{&layer.down});
 }

@@ -23,11 +23,12 @@ struct PromptChunk {
 /// rows of chunks. All pointers are to GPU memory, and spans are of the host's.
 struct SequenceRows {
   int rows = 0, singles = 0;
-  const std::int32_t* ids = nullptr;  // [rows]
-  StepRows at{};                      // of all rows
-  Cache cache{};                      // of all sequences
-  StepSplits splits{};                // of single rows
-  Partials partials{};                // with room for `partial_rows` rows of that many splits
+  const std::int32_t* ids = nullptr;     // [rows]
+  StepRows at{};                         // of all rows
+  const std::int32_t* states = nullptr;  // [rows]: of recurrent layers (MixerRows)
+  Cache cache{};                         // of all sequences
+  StepSplits splits{};                   // of single rows
+  Partials partials{};                   // with room for `partial_rows` rows of that many splits
   int partial_rows = 0;
   std::span<const PromptChunk> chunks{};
   // For the host's part, if it has one; of all rows.
