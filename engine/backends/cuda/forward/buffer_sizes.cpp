@@ -30,15 +30,15 @@ AttentionWidths attention_widths(const Model& model) {
 
 MixedWidths mixed_widths(const Model& model) {
   MixedWidths widths;
-  const auto widen = [](std::int64_t& to, std::int64_t width) { to = std::max(to, width); };
+  const auto raise = [](std::int64_t& to, std::int64_t width) { to = std::max(to, width); };
   for (const Layer& l : model.layers) {
     const AttentionShape& a = l.attention;
-    if (l.has_attention_gate()) widen(widths.mixed, 2 * a.q_width() + 2 * a.kv_width());
+    if (l.has_attention_gate()) raise(widths.mixed, 2 * a.q_width() + 2 * a.kv_width());
     if (!l.is_recurrent()) continue;
-    widen(widths.mixed,
+    raise(widths.mixed,
           l.mixer_in.rows + l.mixer_gate.rows + l.mixer_alpha.rows + l.mixer_beta.rows);
-    widen(widths.convolved, l.mixer.convolved());
-    widen(widths.out, l.mixer_out.columns);
+    raise(widths.convolved, l.mixer.convolved());
+    raise(widths.out, l.mixer_out.columns);
   }
   return widths;
 }
