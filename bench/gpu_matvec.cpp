@@ -251,7 +251,7 @@ void bench_route(Bench& b, std::int64_t columns, std::int64_t experts, int used)
   const double us = bench::best_microseconds(b.stream, 64, [&](int i) {
     const cuda::DeviceMatrix w =
         b.matrix(QuantFormat::kF32, columns, experts, std::size_t(i) << 20);
-    cuda::route({w, true, words, small.as<unsigned>() + 8192}, b.inputs().floats,
+    cuda::route({w, {}, words, small.as<unsigned>() + 8192}, b.inputs().floats,
                 {small.as<int>() + 4096, words + 6144, used}, b.stream, cuda::Start::kEarly);
   });
   fmt::print("route, {} experts of {}, {} used {:>9.2f} us\n", experts, columns, used, us);

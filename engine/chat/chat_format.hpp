@@ -15,12 +15,41 @@ namespace rigcast::engine {
 enum class ChatFormat {
   kChatMl,
   kChatMlThink,  // an answer begins with <think>, which is a part of the prompt
+  kQwen35,       // so here; messages lose blanks at their ends
+  kQwen35Brief,  // an empty <think></think> is a part of the prompt
+  kSmolLm3,
   kLlama3,
+  kLlama4,
   kMistralV1,  // [INST] is text
   kMistralV3,  // [INST] is a token; the system message is in the user's last one
   kMistralV7,  // the system message has tokens of its own
   kGemma,
+  kGemma4,       // an empty channel of thoughts is a part of the prompt
+  kGemma4Plain,  // it is not
   kGptOss,
+  kPhi3,
+  kPhi4,
+  kPhi4Mini,
+  kGranite,
+  kSeedOss,
+  kGlm4,
+  kGlm45,
+  kGlm47,
+  kMiniMaxM2,
+  kKimiK2,
+  kKimiK2Thinking,
+  kHunyuan,
+  kHy3,
+  kErnie,
+  kLing2,
+  kExaone4,
+  kExaoneMoe,
+  kOlmo2,
+  kFalcon3,
+  kCommandR,
+  kCommandR7b,
+  kApertus,
+  kDots1,
   kDeepSeekV2,
   kDeepSeekV3,
   kDeepSeekV31,  // answers without reasoning: </think> is a part of the prompt

@@ -7,52 +7,47 @@
 #include <optional>
 #include <utility>
 
+#include "engine/chat/turn_formats.hpp"
+
 namespace rigcast::engine {
 namespace {
 
-// Facts about the formats: openai/harmony's docs/format.md; mistralai/cookbook's
+std::vector<std::string_view> parts(std::string_view list) {
+  std::vector<std::string_view> out;
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(' '), list.size());
+    out.push_back(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return out;
+}
+
+// Facts about the formats without a row: openai/harmony's docs/format.md; mistralai/cookbook's
 // concept-deep-dive/tokenization/templates.md; the templates in the model files of the others.
 std::vector<std::string_view> markers_of(ChatFormat format) {
+  if (const TurnFormat* row = turn_format(format)) return parts(row->tokens);
   switch (format) {
-    case ChatFormat::kChatMl:
-    case ChatFormat::kChatMlThink: return {"<|im_start|>", "<|im_end|>"};
-    case ChatFormat::kLlama3: return {"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"};
-    case ChatFormat::kMistralV1: return {};
     case ChatFormat::kMistralV3: return {"[INST]", "[/INST]"};
     case ChatFormat::kMistralV7:
       return {"[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"};
     case ChatFormat::kGemma: return {"<start_of_turn>", "<end_of_turn>"};
     case ChatFormat::kGptOss: return {"<|start|>", "<|message|>", "<|channel|>", "<|end|>"};
-    case ChatFormat::kDeepSeekV2: return {};
-    case ChatFormat::kDeepSeekV3:
-    case ChatFormat::kDeepSeekV31:
-    case ChatFormat::kDeepSeekR1: return {"<｜User｜>", "<｜Assistant｜>"};
+    default: return {};
   }
-  return {};
 }
 
 // Whether a prompt begins with BOS, whatever the file says of texts in general.
 bool begins_with_bos(ChatFormat format, const Tokenizer& tokenizer) {
-  switch (format) {
-    case ChatFormat::kChatMl:
-    case ChatFormat::kChatMlThink: return tokenizer.adds_bos();
-    case ChatFormat::kGptOss: return false;
-    default: return true;
-  }
+  const TurnFormat* row = turn_format(format);
+  if (!row) return format != ChatFormat::kGptOss;
+  return row->bos == PromptBos::kAlways || (row->bos == PromptBos::kAsFile && tokenizer.adds_bos());
 }
 
 // Whether an answer in the history ends with EOS.
 bool ends_with_eos(ChatFormat format) {
-  switch (format) {
-    case ChatFormat::kMistralV1:
-    case ChatFormat::kMistralV3:
-    case ChatFormat::kMistralV7:
-    case ChatFormat::kDeepSeekV2:
-    case ChatFormat::kDeepSeekV3:
-    case ChatFormat::kDeepSeekV31:
-    case ChatFormat::kDeepSeekR1: return true;
-    default: return false;
-  }
+  if (const TurnFormat* row = turn_format(format))
+    return row->assistant.find("{eos}") != row->assistant.npos;
+  return format != ChatFormat::kGemma && format != ChatFormat::kGptOss;
 }
 
 std::string_view trim(std::string_view text) {
@@ -62,20 +57,26 @@ std::string_view trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
-std::string_view role_name(ChatRole role) {
-  switch (role) {
-    case ChatRole::kSystem: return "system";
-    case ChatRole::kUser: return "user";
-    case ChatRole::kAssistant: return "assistant";
-  }
-  return {};
-}
-
 // An earlier answer without its reasoning, which models are not shown again.
 std::string_view without_reasoning(std::string_view answer) {
   constexpr std::string_view kEnd = "</think>";
   const std::size_t end = answer.rfind(kEnd);
   return end == answer.npos ? answer : answer.substr(end + kEnd.size());
+}
+
+// The message's text as a prompt shows it.
+std::string_view shown(const TurnFormat& format, const ChatMessage& m) {
+  using Thoughts = TurnFormat::Thoughts;
+  std::string_view text = m.text;
+  const bool thinks = m.role == ChatRole::kAssistant && text.find("</think>") != text.npos;
+  if (thinks && format.thoughts != Thoughts::kKept) {
+    text = without_reasoning(text);
+    if (format.thoughts == Thoughts::kDroppedWithLines)
+      text.remove_prefix(std::min(text.find_first_not_of('\n'), text.size()));
+  }
+  constexpr char kRoles[] = {'s', 'u', 'a'};
+  const char role = kRoles[static_cast<std::size_t>(m.role)];
+  return format.trims.find(role) == format.trims.npos ? text : trim(text);
 }
 
 // All system messages, with a blank line between them.
@@ -88,6 +89,14 @@ std::string system_text(std::span<const ChatMessage> messages) {
 
 }  // namespace
 
+std::vector<TokenId> turn_ends(ChatFormat format, const Tokenizer& tokenizer) {
+  std::vector<TokenId> out;
+  if (const TurnFormat* row = turn_format(format))
+    for (const std::string_view text : parts(row->ends))
+      if (const auto id = tokenizer.special_token(text)) out.push_back(*id);
+  return out;
+}
+
 // Puts together runs of text, each of which is encoded as a whole, and tokens between them.
 class ChatPrompt::Writer {
  public:
@@ -99,15 +108,29 @@ class ChatPrompt::Writer {
     ids_.push_back(id);
   }
   void marker(std::string_view text) { token(p_.markers_.find(text)->second); }
-  // A token if the vocabulary has it, else text.
-  void marker_or_text(std::string_view text) {
-    if (const auto id = p_.tokenizer_.special_token(text))
-      token(*id);
-    else
-      run_ += text;
-  }
   void eos() {
     if (const auto id = p_.tokenizer_.eos()) token(*id);
+  }
+  // A text of the format itself, in which the format's tokens are ids.
+  void fixed(std::string_view text) {
+    while (!text.empty()) {
+      const auto next = first_marker(text);
+      run_ += text.substr(0, next.begin);
+      if (next.length > 0) token(next.id);
+      text.remove_prefix(next.begin + next.length);
+    }
+  }
+  // A message in a row of the table.
+  void message(std::string_view pattern, std::string_view content) {
+    const std::size_t at = pattern.find("{}");
+    fixed(pattern.substr(0, at));
+    text(content);
+    std::string_view rest = pattern.substr(at + 2);
+    if (rest.starts_with("{eos}")) {
+      eos();
+      rest.remove_prefix(5);
+    }
+    fixed(rest);
   }
   // Text after a token. SentencePiece puts a space before it: where a file says that its own
   // does not, the space is written.
@@ -123,6 +146,22 @@ class ChatPrompt::Writer {
   }
 
  private:
+  struct Place {
+    std::size_t begin, length;
+    TokenId id;
+  };
+
+  // The first token of the format in a text, and of several there the longest; else the end.
+  Place first_marker(std::string_view text) const {
+    Place first{text.size(), 0, -1};
+    for (const auto& [marker, id] : p_.markers_) {
+      const std::size_t at = text.find(marker);
+      if (at < first.begin || (at == first.begin && marker.size() > first.length))
+        first = {at, marker.size(), id};
+    }
+    return first;
+  }
+
   void end_run() {
     const std::string run = std::exchange(run_, {});
     bool continues = false;
@@ -171,14 +210,20 @@ Result<ChatPrompt> ChatPrompt::make(ChatFormat format, Tokenizer tokenizer) {
           "--chat-template NAME: the one that the model was trained with");
     out.markers_.emplace(text, *id);
   }
+  if (const TurnFormat* row = turn_format(format)) {
+    for (const std::string_view text : parts(row->optional_tokens))
+      if (const auto id = t.special_token(text)) out.markers_.emplace(text, *id);
+  }
   if (ends_with_eos(format) && !t.eos())
     return bad_input(fmt::format("the vocabulary has no EOS, which the chat template {} needs",
                                  name_of(format)));
+  const std::vector<TokenId> ends = turn_ends(format, t);
   for (TokenId id = 0; std::size_t(id) < t.size(); ++id) {
     const bool is_marker =
         std::ranges::any_of(out.markers_, [&](const auto& marker) { return marker.second == id; });
+    const bool is_end = t.ends_generation(id) || std::ranges::find(ends, id) != ends.end();
     const std::string_view text = t.piece(id);
-    if ((is_marker || t.ends_generation(id)) && !t.is_control(id) && text.size() > 1)
+    if ((is_marker || is_end) && !t.is_control(id) && text.size() > 1)
       out.structure_.emplace_back(text);
   }
   return out;
@@ -191,57 +236,41 @@ Result<std::vector<TokenId>> ChatPrompt::render(std::span<const ChatMessage> mes
     return bad_input("the last message is not the user's: there is nothing to answer");
   Writer out(*this);
   if (begins_with_bos(format_, tokenizer_) && tokenizer_.bos()) out.token(*tokenizer_.bos());
+  if (const TurnFormat* row = turn_format(format_)) {
+    write_turns(*row, messages, out);
+    return std::move(out).finish();
+  }
   switch (format_) {
-    case ChatFormat::kChatMl:
-    case ChatFormat::kChatMlThink: write_chatml(messages, out); break;
-    case ChatFormat::kLlama3: write_llama3(messages, out); break;
     case ChatFormat::kMistralV1: write_mistral_v1(messages, out); break;
-    case ChatFormat::kMistralV3:
-    case ChatFormat::kMistralV7: write_mistral(messages, out); break;
     case ChatFormat::kGemma: write_gemma(messages, out); break;
     case ChatFormat::kGptOss: write_gpt_oss(messages, options, out); break;
     case ChatFormat::kDeepSeekV2: write_deepseek_v2(messages, out); break;
-    case ChatFormat::kDeepSeekV3:
-    case ChatFormat::kDeepSeekV31:
-    case ChatFormat::kDeepSeekR1: write_deepseek(messages, out); break;
+    default: write_mistral(messages, out); break;
   }
   return std::move(out).finish();
 }
 
-void ChatPrompt::write_chatml(std::span<const ChatMessage> messages, Writer& out) const {
+void ChatPrompt::write_turns(const TurnFormat& format, std::span<const ChatMessage> messages,
+                             Writer& out) const {
+  out.fixed(format.front);
+  const std::string system = system_text(messages);
+  const std::string_view in_front = format.trims.starts_with('s') ? trim(system) : system;
+  if (system.empty()) out.fixed(format.no_system);
+  if (format.system_in_front && !system.empty()) out.message(format.system, in_front);
+  bool first = !system.empty() && !format.user_after_system.empty();
   for (const ChatMessage& m : messages) {
-    std::string_view text = m.text;
-    if (m.role == ChatRole::kAssistant && text.find("</think>") != text.npos) {
-      text = without_reasoning(text);
-      text.remove_prefix(std::min(text.find_first_not_of('\n'), text.size()));
+    const std::string_view text = shown(format, m);
+    switch (m.role) {
+      case ChatRole::kSystem:
+        if (!format.system_in_front) out.message(format.system, text);
+        break;
+      case ChatRole::kUser:
+        out.message(std::exchange(first, false) ? format.user_after_system : format.user, text);
+        break;
+      case ChatRole::kAssistant: out.message(format.assistant, text); break;
     }
-    out.marker("<|im_start|>");
-    out.text(role_name(m.role));
-    out.text("\n");
-    out.text(text);
-    out.marker("<|im_end|>");
-    out.text("\n");
   }
-  out.marker("<|im_start|>");
-  out.text("assistant\n");
-  if (format_ != ChatFormat::kChatMlThink) return;
-  out.marker_or_text("<think>");
-  out.text("\n");
-}
-
-void ChatPrompt::write_llama3(std::span<const ChatMessage> messages, Writer& out) const {
-  const auto header = [&](ChatRole role) {
-    out.marker("<|start_header_id|>");
-    out.text(role_name(role));
-    out.marker("<|end_header_id|>");
-    out.text("\n\n");
-  };
-  for (const ChatMessage& m : messages) {
-    header(m.role);
-    out.text(trim(m.text));
-    out.marker("<|eot_id|>");
-  }
-  header(ChatRole::kAssistant);
+  out.fixed(format.answer);
 }
 
 // The system message is in the user's first one.
@@ -342,27 +371,6 @@ void ChatPrompt::write_deepseek_v2(std::span<const ChatMessage> messages, Writer
     out.eos();
   }
   out.text("Assistant:");
-}
-
-void ChatPrompt::write_deepseek(std::span<const ChatMessage> messages, Writer& out) const {
-  out.text(system_text(messages));
-  for (const ChatMessage& m : messages) {
-    if (m.role == ChatRole::kUser) {
-      out.marker("<｜User｜>");
-      out.text(m.text);
-    }
-    if (m.role != ChatRole::kAssistant) continue;
-    out.marker("<｜Assistant｜>");
-    if (format_ == ChatFormat::kDeepSeekV31) out.marker_or_text("</think>");
-    out.text(format_ == ChatFormat::kDeepSeekV3 ? std::string_view(m.text)
-                                                : without_reasoning(m.text));
-    out.eos();
-  }
-  out.marker("<｜Assistant｜>");
-  if (format_ == ChatFormat::kDeepSeekV31) out.marker_or_text("</think>");
-  if (format_ != ChatFormat::kDeepSeekR1) return;
-  out.marker_or_text("<think>");
-  out.text("\n");
 }
 
 }  // namespace rigcast::engine

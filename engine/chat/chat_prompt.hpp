@@ -25,6 +25,12 @@ struct ChatPromptOptions {
   std::string reasoning_effort = "medium";  // low, medium or high; gpt-oss has no others
 };
 
+struct TurnFormat;
+
+/// Tokens of the vocabulary at which an answer in this format ends, beside those at which any does
+/// (Tokenizer::ends_generation).
+std::vector<TokenId> turn_ends(ChatFormat format, const Tokenizer& tokenizer);
+
 class ChatPrompt {
  public:
   /// Errors: the vocabulary lacks a token of the format.
@@ -34,8 +40,8 @@ class ChatPrompt {
 
   /// The prompt after which the model writes the next answer. What tokens the format has between
   /// messages are ids of their own: text that spells one is text. Nothing is added that the
-  /// messages do not say, but what gpt-oss always has in front. Errors: no message, or the last one
-  /// is not the user's.
+  /// messages do not say, but what a format always has in front. Errors: no message, or the last
+  /// one is not the user's.
   Result<std::vector<TokenId>> render(std::span<const ChatMessage> messages,
                                       const ChatPromptOptions& options = {}) const;
 
@@ -45,15 +51,14 @@ class ChatPrompt {
   ChatPrompt(ChatFormat format, Tokenizer tokenizer)
       : format_(format), tokenizer_(std::move(tokenizer)) {}
 
-  void write_chatml(std::span<const ChatMessage> messages, Writer& out) const;
-  void write_llama3(std::span<const ChatMessage> messages, Writer& out) const;
+  void write_turns(const TurnFormat& format, std::span<const ChatMessage> messages,
+                   Writer& out) const;
   void write_mistral_v1(std::span<const ChatMessage> messages, Writer& out) const;
   void write_mistral(std::span<const ChatMessage> messages, Writer& out) const;
   void write_gemma(std::span<const ChatMessage> messages, Writer& out) const;
   void write_gpt_oss(std::span<const ChatMessage> messages, const ChatPromptOptions& options,
                      Writer& out) const;
   void write_deepseek_v2(std::span<const ChatMessage> messages, Writer& out) const;
-  void write_deepseek(std::span<const ChatMessage> messages, Writer& out) const;
 
   ChatFormat format_;
   Tokenizer tokenizer_;

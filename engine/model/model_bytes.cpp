@@ -66,6 +66,10 @@ std::int64_t ffn_weight_bytes(const Layer& layer) {
   return read_bytes(layer, LayerWeight::kFfnNorm, LayerWeight::kRouterBias);
 }
 
+std::int64_t shared_expert_bytes(const Layer& layer) {
+  return read_bytes(layer, LayerWeight::kSharedRouter, LayerWeight::kSharedDown);
+}
+
 std::int64_t one_expert_bytes(const Layer& layer) {
   const std::int64_t biases =
       read_bytes(layer, LayerWeight::kExpertGateBias, LayerWeight::kExpertDownBias);

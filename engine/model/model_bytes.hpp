@@ -22,6 +22,8 @@ std::int64_t model_bytes(const Model& model);
 std::int64_t attention_weight_bytes(const Layer& layer);
 /// The norm and a dense FFN; of a MoE layer the norm and the router.
 std::int64_t ffn_weight_bytes(const Layer& layer);
+/// The expert that all tokens pass, and its router, which the FFN's bytes include.
+std::int64_t shared_expert_bytes(const Layer& layer);
 /// A single routed expert.
 std::int64_t one_expert_bytes(const Layer& layer);
 /// The last norm, the output matrix, and RoPE's factors.

@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kMaxHeadDim = 256;
 constexpr std::int64_t kMaxMambaHead = 128;
 constexpr std::int64_t kMaxRowWidth = 65536;
-constexpr int kMaxExperts = 1024, kMaxExpertsUsed = 32;
+constexpr int kMaxExperts = 1024, kMaxExpertsUsed = 32, kMaxExpertGroups = 32;
 
 Error refused(const std::string& what, const std::string& limit) {
   return bad_input(fmt::format("{} is not executed on a GPU: {}", what, limit), "--device cpu");
@@ -87,23 +87,23 @@ std::optional<Error> refuse_weights(const Model& model) {
     if (uses(l.ops, OpKind::kLayerInput) || uses(l.ops, OpKind::kScale))
       return refused(fmt::format("{} with inputs or scales of layers", model.spec.name),
                      "layers have none there");
-    if (l.has_shared_expert())
-      return refused(fmt::format("{} with shared experts", model.spec.name),
-                     "a mixture is its routed experts there");
+    if (l.has_shared_expert() && !l.ffn_post_norm.empty())
+      return refused(fmt::format("{} with shared experts and a norm of their sum", model.spec.name),
+                     "the host may compute the others");
     if (l.attention.chunked)
       return refused(fmt::format("{} with attention in chunks", model.spec.name),
                      "windows slide there");
-    if (l.rule.norms_rotated)
-      return refused(fmt::format("{} with norms of rotated heads", model.spec.name),
-                     "norms of heads are before RoPE there");
+    if (l.rule.plain_norms || (l.rule.norms_rotated && l.has_wide_head_norms()))
+      return refused(fmt::format("{} with norms of rotated heads without weights or over all heads",
+                                 model.spec.name),
+                     "these have a weight of a head's width there");
     const ExpertRouting& routing = model.hyper.routing;
-    if (uses(l.ops, LayerWeight::kSelectionBias) ||
-        (uses(l.ops, LayerWeight::kRouter) &&
-         (routing.sigmoid || routing.has_groups() || routing.scale != 1)))
-      return refused(
-          fmt::format("{} with a router of sigmoids, groups, a scale or a bias of the choice",
-                      model.spec.name),
-          "routers are a softmax there");
+    if (uses(l.ops, LayerWeight::kRouter) && routing.scales_input)
+      return refused(fmt::format("{} with weights of what experts read", model.spec.name),
+                     "weights are of what experts give there");
+    if (routing.has_groups() && routing.groups > kMaxExpertGroups)
+      return refused(fmt::format("{} with {} groups of experts", model.spec.name, routing.groups),
+                     fmt::format("at most {} are there", kMaxExpertGroups));
   }
   return std::nullopt;
 }

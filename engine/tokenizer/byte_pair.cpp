@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/tokenizer/sentence_piece.hpp"
 #include "engine/tokenizer/text/byte_alphabet.hpp"
 #include "engine/tokenizer/text/utf8.hpp"
 #include "engine/tokenizer/vocabulary/vocabulary_check.hpp"
@@ -52,22 +53,43 @@ std::size_t BytePair::PairHash::operator()(std::uint64_t key) const {
 Result<BytePair> BytePair::make(const Vocabulary& vocabulary, Pretokenizer pretokenizer) {
   BytePair out(std::move(pretokenizer));
   const TokenIndex index(vocabulary);
-  for (unsigned byte = 0; byte < 256; ++byte) {
-    std::string text;
-    append_utf8(text, byte_character(static_cast<unsigned char>(byte)));
-    out.byte_ids_[byte] = index.normal(text);
-  }
+  out.of_characters_ = vocabulary.kind == VocabularyKind::kCharacterPair;
+  out.find_bytes(vocabulary, index);
   out.unknown_ = vocabulary.unknown.value_or(-1);
   out.merges_.reserve(vocabulary.merges.size());
   for (std::size_t i = 0; i < vocabulary.merges.size(); ++i)
     if (auto error = out.add_merge(vocabulary, index, i)) return *error;
-  if (out.pretokenizer_.whole_words_first()) {
-    for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i)
-      if (index.is_normal(TokenId(i)))
-        if (auto bytes = bytes_of_characters(vocabulary.tokens[i]))
-          out.words_.emplace(std::move(*bytes), TokenId(i));
-  }
+  out.find_words(vocabulary, index);
   return out;
+}
+
+void BytePair::find_bytes(const Vocabulary& vocabulary, const TokenIndex& index) {
+  byte_ids_.fill(-1);
+  if (of_characters_) {
+    for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i)
+      if (type_of(vocabulary, TokenId(i)) == TokenType::kByte)
+        byte_ids_[*spelt_byte(vocabulary.tokens[i])] = TokenId(i);
+    return;
+  }
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    std::string text;
+    append_utf8(text, byte_character(static_cast<unsigned char>(byte)));
+    byte_ids_[byte] = index.normal(text);
+  }
+}
+
+void BytePair::find_words(const Vocabulary& vocabulary, const TokenIndex& index) {
+  for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i) {
+    const auto id = TokenId(i);
+    const std::string& text = vocabulary.tokens[i];
+    if (!index.is_normal(id) || text.empty()) continue;
+    if (of_characters_) {
+      if (text.find_first_not_of('\n') == text.npos) words_.emplace(text, id);
+      if (utf8_length(text) == text.size()) characters_.emplace(text, id);
+    } else if (pretokenizer_.whole_words_first()) {
+      if (auto bytes = bytes_of_characters(text)) words_.emplace(std::move(*bytes), id);
+    }
+  }
 }
 
 std::optional<Error> BytePair::add_merge(const Vocabulary& vocabulary, const TokenIndex& index,
@@ -103,6 +125,11 @@ bool BytePair::may_lose_text() const {
 }
 
 void BytePair::encode(std::string_view text, std::vector<TokenId>& ids) const {
+  std::string marked;
+  if (of_characters_) {
+    for (const char c : text) c == ' ' ? marked += kSpaceMark : marked += c;
+    text = marked;
+  }
   std::vector<std::string_view> words;
   pretokenizer_.split(text, words);
   MergeList list;
@@ -116,18 +143,42 @@ void BytePair::encode_word(std::string_view word, MergeList& list,
     return;
   }
   list.clear();
-  for (std::size_t i = 0; i < word.size(); ++i)
-    list.push({i, 1, byte_ids_[static_cast<unsigned char>(word[i])]});
+  push_symbols(word, list);
   list.merge_all([&](const Symbol& left, const Symbol& right) -> Merge {
-    // A byte without a token (id -1) is in no merge.
+    // What has no token (id -1) is in no merge.
     const auto found = merges_.find(key_of(left.id, right.id));
     if (found == merges_.end()) return {};
     return {found->second.id, double(found->second.rank)};
   });
   list.for_each([&](const Symbol& symbol) {
-    const TokenId id = symbol.id < 0 ? unknown_ : symbol.id;
-    if (id >= 0) ids.push_back(id);
+    if (symbol.id >= 0)
+      ids.push_back(symbol.id);
+    else
+      append_bytes(word.substr(symbol.begin, symbol.length), ids);
   });
+}
+
+void BytePair::push_symbols(std::string_view word, MergeList& list) const {
+  for (std::size_t i = 0; i < word.size();) {
+    if (!of_characters_) {
+      list.push({i, 1, byte_ids_[static_cast<unsigned char>(word[i])]});
+      ++i;
+      continue;
+    }
+    // An invalid byte is a symbol of its own.
+    const std::size_t length = std::max<std::size_t>(utf8_length(word.substr(i, 4)), 1);
+    const auto found = characters_.find(word.substr(i, length));
+    list.push({i, std::uint32_t(length), found == characters_.end() ? -1 : found->second});
+    i += length;
+  }
+}
+
+void BytePair::append_bytes(std::string_view text, std::vector<TokenId>& ids) const {
+  for (const char c : text) {
+    const TokenId byte = of_characters_ ? byte_ids_[static_cast<unsigned char>(c)] : -1;
+    const TokenId id = byte < 0 ? unknown_ : byte;
+    if (id >= 0) ids.push_back(id);
+  }
 }
 
 }  // namespace rigcast::engine

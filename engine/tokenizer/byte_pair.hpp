@@ -1,6 +1,7 @@
 #pragma once
-// Byte-level BPE as in GPT-2: each word from the pre-tokenizer starts as its bytes; then neighbours
-// are merged, in the order of the list of merges.
+// BPE with a list of merges. Byte-level as in GPT-2: each word from the pre-tokenizer starts as its
+// bytes; then neighbours are merged, in the order of the list. Or as in Gemma 4: a line starts as
+// its characters, with U+2581 for spaces, and what no token is spelt like becomes tokens of bytes.
 
 #include <array>
 #include <cstdint>
@@ -54,13 +55,20 @@ class BytePair {
 
   std::optional<Error> add_merge(const Vocabulary& vocabulary, const TokenIndex& index,
                                  std::size_t i);
+  void find_bytes(const Vocabulary& vocabulary, const TokenIndex& index);
+  void find_words(const Vocabulary& vocabulary, const TokenIndex& index);
   void encode_word(std::string_view word, MergeList& list, std::vector<TokenId>& ids) const;
+  void push_symbols(std::string_view word, MergeList& list) const;
+  void append_bytes(std::string_view text, std::vector<TokenId>& ids) const;
 
   Pretokenizer pretokenizer_;
   std::array<TokenId, 256> byte_ids_{};                         // -1: none
   std::unordered_map<std::uint64_t, Ranked, PairHash> merges_;  // by the two ids
-  // Words by their bytes; only if whole words come first.
+  // Words that become one token, whatever the merges say: all, if whole words come first; ends of
+  // lines where characters are merged; otherwise none.
   std::unordered_map<std::string, TokenId, WordHash, std::equal_to<>> words_;
+  bool of_characters_ = false;
+  std::unordered_map<std::string, TokenId, WordHash, std::equal_to<>> characters_;
   TokenId unknown_ = -1;
   std::size_t merges_left_out_ = 0;
 };

@@ -21,6 +21,7 @@ class VocabularyReader {
     for (const double score : numbers("scores")) v_.scores.push_back(float(score));
     for (const std::int64_t type : integers("token_type")) v_.types.push_back(type_of(type));
     if (const Value* pre = find("pre")) v_.pre_tokenizer = pre->text().value_or("");
+    if (v_.kind == VocabularyKind::kCharacterPair) v_.pre_tokenizer = "gemma4";
     v_.bos = id("bos_token_id");
     v_.eos = id("eos_token_id");
     v_.eot = id_or_none("eot_token_id");
@@ -50,10 +51,13 @@ class VocabularyReader {
     const std::string kind(model ? model->text().value_or("") : "");
     if (kind == "gpt2") {
       v_.kind = VocabularyKind::kBytePair;
+    } else if (kind == "gemma4") {
+      v_.kind = VocabularyKind::kCharacterPair;
     } else if (kind != "llama") {
-      error_ = bad_input(fmt::format("a tokenizer of the kind \"{}\" is not understood", kind),
-                         "llama and gpt2 are; runs on token ids need none: --prompt-tokens N",
-                         SourceRef{file_.name()});
+      error_ =
+          bad_input(fmt::format("a tokenizer of the kind \"{}\" is not understood", kind),
+                    "llama, gpt2 and gemma4 are; runs on token ids need none: --prompt-tokens N",
+                    SourceRef{file_.name()});
     }
   }
 

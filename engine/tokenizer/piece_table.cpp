@@ -11,7 +11,7 @@ std::string piece_of(const Vocabulary& vocabulary, TokenId id) {
   const std::string& text = vocabulary.tokens[std::size_t(id)];
   const TokenType type = type_of(vocabulary, id);
   if (type == TokenType::kByte) return std::string(1, char(*spelt_byte(text)));
-  if (vocabulary.kind == VocabularyKind::kSentencePiece) {
+  if (vocabulary.kind != VocabularyKind::kBytePair) {
     const bool is_text = type == TokenType::kNormal || type == TokenType::kUserDefined;
     return is_text ? without_marks(text) : text;
   }

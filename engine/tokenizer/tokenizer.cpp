@@ -79,6 +79,8 @@ void Tokenizer::Parts::find_ends() {
                                         "<end_of_utterance>",
                                         "<eos>",
                                         "<turn|>",
+                                        "<|tool_response>",
+                                        "[e~[",
                                         "<｜end▁of▁sentence｜>"};
   for (const auto id : {vocabulary.eos, vocabulary.eot, vocabulary.eom})
     if (id) ends.insert(*id);

@@ -13,11 +13,13 @@ namespace {
 
 // Matrices of a layer that one product multiplies: they are written out as FP16 together. Mirrors
 // for_each_product (engine/backends/cuda/forward/joined_matrices.hpp).
-constexpr std::array<std::array<TensorRole, 3>, 5> kJoined = {{
+constexpr std::array<std::array<TensorRole, 3>, 7> kJoined = {{
     {TensorRole::kAttentionQ, TensorRole::kAttentionK, TensorRole::kAttentionV},
     {TensorRole::kAttentionOutput, TensorRole::kAttentionOutput, TensorRole::kAttentionOutput},
     {TensorRole::kFfnGate, TensorRole::kFfnUp, TensorRole::kFfnUp},
     {TensorRole::kFfnDown, TensorRole::kFfnDown, TensorRole::kFfnDown},
+    {TensorRole::kSharedGate, TensorRole::kSharedUp, TensorRole::kSharedUp},
+    {TensorRole::kSharedDown, TensorRole::kSharedDown, TensorRole::kSharedDown},
     // One stands for all matrices of a mixer.
     {TensorRole::kRecurrent, TensorRole::kRecurrent, TensorRole::kRecurrent},
 }};
@@ -128,9 +130,12 @@ bool has_dense_layers(const ModelSpec& m) {
   return false;
 }
 
+double dense_ffn(const ModelSpec& m) { return has_dense_layers(m) ? double(m.ffn) : 0; }
+double shared_ffn(const ModelSpec& m) { return m.moe ? double(m.moe->shared_ffn) : 0; }
+
 // Of the widest dense FFN and the widest expert.
 double widest_ffn(const ModelSpec& m) {
-  return std::max(has_dense_layers(m) ? double(m.ffn) : 0, m.moe ? double(m.moe->expert_ffn) : 0);
+  return std::max({dense_ffn(m), m.moe ? double(m.moe->expert_ffn) : 0, shared_ffn(m)});
 }
 
 // Bytes of the buffers of a step of one token, except logits: partial attention by as many thread
@@ -140,7 +145,8 @@ double widest_ffn(const ModelSpec& m) {
 double token_buffer_bytes(const MemoryContext& s, DeviceIndex gpu) {
   const ModelSpec& m = s.model;
   const double q = double(m.heads * m.head_dim);
-  const double ffn = widest_ffn(m) * (m.moe ? m.moe->experts_used : 1);
+  const double of_experts = m.moe ? double(m.moe->experts_used) * double(m.moe->expert_ffn) : 0;
+  const double ffn = std::max(dense_ffn(m), of_experts + shared_ffn(m));
   const int units = s.rig.gpus[std::size_t(gpu)].units.value_or(0);
   const bool fp16 = s.kv.types.k == QuantFormat::kF16 && s.kv.types.v == QuantFormat::kF16;
   const int blocks = (fp16 ? 2 : 3) - (m.head_dim > 128 ? 1 : 0);
@@ -156,7 +162,7 @@ double gpu_vector_bytes(const MemoryContext& s, bool copies_experts) {
   const ModelSpec& m = s.model;
   const double n = s.settings.ubatch, hidden = double(m.hidden);
   const double q = double(m.heads * m.head_dim), kv = double(m.kv_heads * m.head_dim);
-  const double expert = m.moe ? double(m.moe->expert_ffn) : 0, dense = double(m.ffn);
+  const double expert = m.moe ? double(m.moe->expert_ffn) : 0;
   const double middle = widest_ffn(m);
   // Of a recurrent layer what its matrices give, and what is convolved of it once more.
   constexpr double kConvolved = 0.25;
@@ -169,7 +175,7 @@ double gpu_vector_bytes(const MemoryContext& s, bool copies_experts) {
   bytes += n * (hidden * (2 * kFloat + kRounded) + (q + 2 * kv) * kFloat + q * kHalf +
                 double(m.head_dim) * kFloat + kId);
   bytes += n * (std::max({hidden, q, middle}) + 2 * middle) * kHalf;
-  double between = has_dense_layers(m) ? std::min<double>(n, kMaxSmallBatch) * dense : 0;
+  double between = std::min<double>(n, kMaxSmallBatch) * std::max(dense_ffn(m), shared_ffn(m));
   const std::vector<bool> grouped = layers_with_grouped_gemm(s);
   if (std::ranges::find(grouped, true) != grouped.end()) {
     const double routed =

@@ -57,7 +57,8 @@ inline void decide_routes(TinyModel& tiny, const TinyTraits& t) {
   set_weights(tiny, "token_embd.weight", rows);
   for (float& c : codes) c /= 16.0f;
   for (int layer = 0; layer < t.layers; ++layer)
-    set_weights(tiny, "blk." + std::to_string(layer) + ".ffn_gate_inp.weight", codes);
+    if (tiny.model.spec.is_moe_layer(layer))
+      set_weights(tiny, "blk." + std::to_string(layer) + ".ffn_gate_inp.weight", codes);
 }
 
 inline TinyModel model_of(const TinyTraits& traits) {

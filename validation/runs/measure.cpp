@@ -14,6 +14,7 @@
 #include "core/scenario/placement.hpp"
 #include "engine/backends/backend.hpp"
 #include "engine/chat/answer_text.hpp"
+#include "engine/chat/chat_prompt.hpp"
 #include "engine/load/load.hpp"
 #include "engine/memory/lock_pages.hpp"
 #include "engine/memory/process_memory.hpp"
@@ -252,6 +253,8 @@ class Runner {
     };
     const Tokenizer& tokenizer = *loaded.tokenizer;
     AnswerText text(tokenizer, answer_options(tokenizer));
+    std::vector<TokenId> ends;
+    if (options_.chat) ends = turn_ends(options_.chat->format, tokenizer);
     bool reasons = false;
     const auto put_part = [&](const AnswerPart& part) {
       if (reasons && !part.text.empty()) put("\n\n");
@@ -264,7 +267,8 @@ class Runner {
     executor.fill(s_.workload.depth);
     auto times =
         run_request(executor, ids_, s_.workload.output_tokens, sampler, [&](std::int32_t id) {
-          if (tokenizer.ends_generation(id)) return false;
+          if (tokenizer.ends_generation(id) || std::ranges::find(ends, id) != ends.end())
+            return false;
           put_part(text.push(id));
           return !interrupted();
         });

@@ -78,10 +78,12 @@ ServedModel ServedModel::make(std::string id, Tokenizer tokenizer, Result<ChatPr
   ServedModel out{std::move(id), std::move(tokenizer)};
   for (TokenId t = 0; std::size_t(t) < out.tokenizer.size(); ++t)
     if (out.tokenizer.ends_generation(t)) out.ends.push_back(t);
-  if (chat)
+  if (chat) {
     out.chat = *std::move(chat);
-  else
+    out.chat_ends = turn_ends(out.chat->format(), out.tokenizer);
+  } else {
     out.why_no_chat = "chats are not served: " + chat.error().message;
+  }
   return out;
 }
 
@@ -110,9 +112,11 @@ Result<PreparedRequest> prepare(const ApiRequest& request, const ServedModel& mo
   out.completion.max_tokens = *tokens;
   out.completion.sampling = request.sampling;
   if (!request.has_seed) out.completion.sampling.seed = random_seed();
-  if (!request.ignore_eos) out.completion.stop_ids = model.ends;
-  out.completion.stop_ids.insert(out.completion.stop_ids.end(), request.stop_ids.begin(),
-                                 request.stop_ids.end());
+  std::vector<std::int32_t>& stop_ids = out.completion.stop_ids;
+  if (!request.ignore_eos) stop_ids = model.ends;
+  if (!request.ignore_eos && request.kind == ApiKind::kChat)
+    stop_ids.insert(stop_ids.end(), model.chat_ends.begin(), model.chat_ends.end());
+  stop_ids.insert(stop_ids.end(), request.stop_ids.begin(), request.stop_ids.end());
   return out;
 }
 

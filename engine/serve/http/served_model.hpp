@@ -21,10 +21,11 @@ struct ServedModel {
   std::string id;  // as clients name it
   Tokenizer tokenizer;
   std::optional<ChatPrompt> chat{};
-  std::string why_no_chat{};         // in words, where there is none
-  std::vector<std::int32_t> ends{};  // tokens that end an answer
+  std::string why_no_chat{};              // in words, where there is none
+  std::vector<std::int32_t> ends{};       // tokens that end an answer
+  std::vector<std::int32_t> chat_ends{};  // those that end one in a chat, too
 
-  /// With the vocabulary's ends.
+  /// With the ends of the vocabulary and of the chat's format.
   static ServedModel make(std::string id, Tokenizer tokenizer, Result<ChatPrompt> chat);
 };
 

@@ -92,6 +92,45 @@ constexpr const char* kDeepSeek3[] = {
     "[\\r\\n]*|" RIGCAST_BLANKS,
 };
 
+// Runs of Chinese characters; the other words are GPT-4o's without them. Ranges: Unicode's script
+// Han. PCRE2's own \p{Han} would be its script extensions, in which 。 is too.
+#define RIGCAST_HAN                                                                      \
+  "[\\x{2E80}-\\x{2E99}\\x{2E9B}-\\x{2EF3}\\x{2F00}-\\x{2FD5}\\x{3005}\\x{3007}"         \
+  "\\x{3021}-\\x{3029}\\x{3038}-\\x{303B}\\x{3400}-\\x{4DBF}\\x{4E00}-\\x{9FFF}"         \
+  "\\x{F900}-\\x{FA6D}\\x{FA70}-\\x{FAD9}\\x{16FE2}\\x{16FE3}\\x{16FF0}\\x{16FF1}"       \
+  "\\x{20000}-\\x{2A6DF}\\x{2A700}-\\x{2B739}\\x{2B740}-\\x{2B81D}\\x{2B820}-\\x{2CEA1}" \
+  "\\x{2CEB0}-\\x{2EBE0}\\x{2EBF0}-\\x{2EE5D}\\x{2F800}-\\x{2FA1D}\\x{30000}-\\x{3134A}" \
+  "\\x{31350}-\\x{323AF}]"
+#define RIGCAST_NOT_HAN(letters) "(?:(?!" RIGCAST_HAN ")" letters ")"
+constexpr const char* kKimiK2[] = {
+    RIGCAST_HAN "+|[^\\r\\n\\p{L}\\p{N}]?" RIGCAST_NOT_HAN(RIGCAST_UPPER) "*" RIGCAST_NOT_HAN(
+        RIGCAST_LOWER) "+" RIGCAST_CONTRACTION
+                       "?"
+                       "|[^\\r\\n\\p{L}\\p{N}]?" RIGCAST_NOT_HAN(RIGCAST_UPPER) "+" RIGCAST_NOT_HAN(
+                           RIGCAST_LOWER) "*" RIGCAST_CONTRACTION
+                                          "?"
+                                          "|\\p{N}{1,3}|" RIGCAST_SIGNS
+                                          "[\\r\\n]*|" RIGCAST_BLANKS};
+#undef RIGCAST_NOT_HAN
+#undef RIGCAST_HAN
+
+// Marks belong to the letters before them.
+constexpr const char* kQwen35[] = {
+    RIGCAST_CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^" RIGCAST_SPACE
+                        "\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" RIGCAST_BLANKS};
+// Words of several, with single spaces between them.
+constexpr const char* kExaoneMoe[] = {
+    RIGCAST_CONTRACTION
+    "|[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}|" RIGCAST_SIGNS
+    "[\\r\\n/]?|[" RIGCAST_SPACE "]*[\\r\\n]|" RIGCAST_TRAILING_BLANKS};
+// Digits by threes from the right, if the number ends a word: \d{1,3}(?=(?:\d{3})*\b) in two
+// steps, neither of which reads a long number again from each of its digits.
+constexpr const char* kTinyAya[] = {
+    "(?<!\\p{Nd})\\p{Nd}++\\b",
+    "(?<!\\p{Nd})\\p{Nd}{1,3}(?=(?:\\p{Nd}{3})*+\\z)|\\G(?<=\\p{Nd})\\p{Nd}{3}",
+    RIGCAST_CASED_WORDS(RIGCAST_CONTRACTION "?", "\\p{N}{1,3}")};
+constexpr const char* kLines[] = {"[^\\n]+|\\n+"};
+
 #define RIGCAST_BLOOM_WORDS \
   " ?[^(" RIGCAST_SPACE "|.,!?\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{964}\\x{6D4}\\x{60C})]+"
 constexpr const char* kBloom[] = {RIGCAST_BLOOM_WORDS};
@@ -155,6 +194,7 @@ constexpr Named kNamed[] = {
     {"gpt-4o", {kGpt4o}},
     {"llama4", {kGpt4o}},
     {"kanana2", {kGpt4o}},
+    {"talkie", {kGpt4o}},
     {"minimax-m2", {kGpt4o}},
     {"smollm", {kSingleDigits}},
     {"starcoder", {kSingleDigits}},
@@ -169,6 +209,16 @@ constexpr Named kNamed[] = {
     {"deepseek-v3", {kDeepSeek3}},
     {"hunyuan-dense", {kDeepSeek3}},
     {"joyai-llm", {kDeepSeek3}},
+    {"hy_v4", {kDeepSeek3}},
+    {"qwen35", {kQwen35}},
+    {"bailingmoe", {kQwen2}},
+    {"bailingmoe2", {kQwen2}},
+    {"llada-moe", {kQwen2}},
+    {"exaone-moe", {kExaoneMoe}},
+    {"tiny_aya", {kTinyAya}},
+    {"cohere2moe", {kTinyAya}},
+    {"kimi-k2", {kKimiK2}},
+    {"gemma4", {kLines}},
     {"bloom", {kBloom}},
     {"poro-chat", {kBloom}},
     {"gpt3-finnish", {kBloom}},

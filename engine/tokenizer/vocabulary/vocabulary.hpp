@@ -13,6 +13,7 @@ using TokenId = std::int32_t;
 enum class VocabularyKind {
   kSentencePiece,  // tokenizer.ggml.model "llama": scores say which pair merges first
   kBytePair,       // tokenizer.ggml.model "gpt2": ranked merges say so
+  kCharacterPair,  // "gemma4": so do they, of characters, and spaces are written as U+2581
 };
 
 /// Types with the numbers of tokenizer.ggml.token_type; a file's number may be none of these.
@@ -30,7 +31,7 @@ struct Vocabulary {
   std::vector<std::string> tokens;  // by id
   std::vector<float> scores;        // by id; only SentencePiece has them
   std::vector<TokenType> types;     // by id; empty: all are normal
-  std::vector<std::string> merges;  // "left right", first to merge first; only byte pairs have them
+  std::vector<std::string> merges;  // "left right", first to merge first; only pairs have them
   std::string pre_tokenizer;        // tokenizer.ggml.pre; only byte pairs have one
 
   std::optional<TokenId> bos, eos, eot, eom, unknown, pad;

@@ -89,6 +89,29 @@ inline void set_gpt_oss_vectors(TinyModel& tiny) {
   }
 }
 
+// Biases of the choice by which every token has one expert, and its own beside it.
+inline void set_selection_bias(TinyModel& tiny, const std::vector<float>& bias) {
+  for (int layer = 0; layer < tiny.model.spec.layers; ++layer)
+    for (const char* const name : {".exp_probs_b.bias", ".exp_probs_b"})
+      if (const std::string own = "blk." + std::to_string(layer) + name; tiny.find(own))
+        set_weights(tiny, own, bias);
+}
+inline void prefer_one_expert(TinyModel& tiny) {
+  std::vector<float> bias(std::size_t(tiny.model.spec.moe->experts));
+  bias[5] = 1.5f;
+  set_selection_bias(tiny, bias);
+}
+
+// Of 16 experts in four groups: those of the second, though one of the first has a larger score
+// than its third.
+inline void set_groups(Hyperparameters& h) {
+  h.routing.groups = 4;
+  h.routing.groups_used = 1;
+}
+inline void prefer_one_group(TinyModel& tiny) {
+  set_selection_bias(tiny, {3, 0, 0, 0, 0, 4, 4, 2, 0, 0, 0, 0, 0, 0, 0, 0});
+}
+
 // Experts of gpt-oss are in MXFP4 whatever its mix, except here: those of floats have tolerances of
 // floats.
 inline void give_mix(Family& family, const std::string& mix) {
@@ -143,9 +166,48 @@ inline std::vector<Family> families(const std::string& mix) {
         .window_full_every = 2},
        set_gpt_oss,
        set_gpt_oss_vectors},
+      // Shared experts as wide as others, in more and in fewer blocks of the same launch, and of a
+      // width that no format of 256 has.
+      {{.architecture = "qwen2moe", .experts = 8, .shared_ffn = 768}},
+      {{.architecture = "glm4moe", .experts = 8, .shared_ffn = 512, .dense_layers = 1},
+       nullptr,
+       prefer_one_expert},
+      {{.architecture = "minimax-m2", .experts = 8}, nullptr, prefer_one_expert},
+      {{.architecture = "ernie4_5-moe", .experts = 8, .shared_ffn = 1024, .dense_layers = 1},
+       nullptr,
+       prefer_one_expert},
+      {{.architecture = "hunyuan-moe", .experts = 8, .shared_ffn = 320}},
+      {{.architecture = "bailingmoe2",
+        .experts = 16,
+        .experts_used = 3,
+        .shared_ffn = 512,
+        .dense_layers = 1},
+       set_groups,
+       prefer_one_group},
+      {{.architecture = "dots1",
+        .kv_heads = 4,
+        .experts = 8,
+        .shared_ffn = 1024,
+        .dense_layers = 1},
+       nullptr,
+       prefer_one_expert},
+      {{.architecture = "exaone-moe",
+        .experts = 8,
+        .shared_ffn = 512,
+        .dense_layers = 1,
+        .window = 40,
+        .window_full_every = 3},
+       nullptr,
+       prefer_one_expert},
+      {{.architecture = "hy_v3", .experts = 8, .shared_ffn = 256, .dense_layers = 1},
+       nullptr,
+       prefer_one_expert},
       {{.architecture = "lfm2"}},
       {{.architecture = "qwen35", .layers = 4}},
       {{.architecture = "granitehybrid"}},
+      {{.architecture = "lfm2moe", .experts = 8, .dense_layers = 1}, nullptr, prefer_one_expert},
+      {{.architecture = "qwen35moe", .layers = 4, .experts = 8, .shared_ffn = 512}},
+      {{.architecture = "granitehybrid", .experts = 8, .shared_ffn = 512}},
   };
   for (Family& f : all) {
     give_mix(f, mix);

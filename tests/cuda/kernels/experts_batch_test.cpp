@@ -86,6 +86,16 @@ struct RouteCase {
   bool normalised;
   std::int64_t columns = 512;
   bool biased = false;
+  bool sigmoid = false, selects_by_bias = false;
+  int groups = 1, groups_used = 1;
+
+  engine::ExpertRouting routing() const {
+    return {.sigmoid = sigmoid,
+            .normalised = normalised,
+            .scale = sigmoid ? 2.5f : 1.0f,
+            .groups = groups,
+            .groups_used = groups_used};
+  }
 };
 
 void check_route(const RouteCase& c) {
@@ -99,10 +109,15 @@ void check_route(const RouteCase& c) {
   const Stream stream;
   const std::vector<float> bias = normal_values(experts, 4, 3.0f);
   const OnDevice<float> bias_there(bias);
+  const std::vector<float> selection = normal_values(experts, 5, 0.3f);
+  const OnDevice<float> selection_there(selection);
   for (int again = 0; again < 2; ++again)
-    cuda::route_batch(
-        {soa.matrix(), c.normalised, logits.get(), nullptr, c.biased ? bias_there.get() : nullptr},
-        x_there.get(), g.get(), stream);
+    cuda::route_batch({soa.matrix(),
+                       {c.routing(), c.selects_by_bias ? selection_there.get() : nullptr},
+                       logits.get(),
+                       nullptr,
+                       c.biased ? bias_there.get() : nullptr},
+                      x_there.get(), g.get(), stream);
   const std::vector<float> got = logits.read(), weights = g.weights.read();
   const std::vector<int> ids = g.ids.read();
   double worst = 0, worst_weight = 0;
@@ -121,7 +136,9 @@ void check_route(const RouteCase& c) {
     // As for one token: expf is off by 2 units, of an argument that is rounded, on both sides of a
     // quotient; a lane sums up to 32 and a warp 5 times.
     const double allowed = (2 * (2 + range) + 32 + 5 + c.used + 2) * 0x1p-23;
-    const auto expected = ref::choose_experts(row, c.used, {.normalised = c.normalised});
+    const auto expected =
+        ref::choose_experts(row, c.used, c.routing(),
+                            c.selects_by_bias ? std::span(selection) : std::span<const float>());
     for (std::size_t i = 0; i < used; ++i) {
       same_ids &= ids[t * used + i] == expected[i].expert;
       const double weight = double(expected[i].weight);
@@ -148,6 +165,41 @@ TEST_CASE("A batch is routed as its tokens are, and sorted by expert", "[cuda][g
   check_route({kF32, 77, 32, 4, 16, true, 512, true});
 }
 
+TEST_CASE("A batch is routed by sigmoids, groups and biases of the choice", "[cuda][gpu][traits]") {
+  using enum QuantFormat;
+  check_route({kF32, 77, 32, 4, 16, true, 96, false, true});
+  check_route({kF32, 77, 128, 8, 16, true, 96, false, true, true});
+  check_route({kBF16, 77, 64, 6, 16, false, 96, false, false, true});
+  check_route({kF32, 150, 256, 8, 16, true, 96, false, true, true, 8, 4});
+  check_route({kF16, 77, 160, 6, 16, false, 96, false, false, false, 8, 3});
+  check_route({kF32, 5, 64, 4, 16, true, 96, false, true, true, 32, 2});
+  check_route({kF32, 40, 1024, 12, 16, true, 96, false, true, true});
+}
+
+TEST_CASE("Weights of a shared expert are sigmoids of products", "[cuda][gpu][traits]") {
+  for (const std::size_t columns : {std::size_t(96), std::size_t(2048)}) {
+    constexpr std::size_t kTokens = 9;
+    const std::vector<float> w = normal_values(columns, 3, 0.1f),
+                             x = normal_values(kTokens * columns, 4);
+    const OnDevice<float> w_there(w), x_there(x), weights(kTokens);
+    const Stream stream;
+    cuda::weigh_shared_expert({w_there.get(), weights.get()}, x_there.get(), int(columns),
+                              int(kTokens), stream);
+    const std::vector<float> got = weights.read();
+    for (std::size_t t = 0; t < kTokens; ++t) {
+      double sum = 0, terms = 0;
+      for (std::size_t i = 0; i < columns; ++i) {
+        sum += double(w[i]) * double(x[t * columns + i]);
+        terms += std::abs(double(w[i]) * double(x[t * columns + i]));
+      }
+      // A lane adds 1/32 of the products and a warp 5 times; a sigmoid's slope is 1/4 at most, and
+      // expf, sum and quotient are off by 4 units.
+      const double allowed = ((double(columns) / 32 + 5) * terms / 4 + 4) * 0x1p-24;
+      CHECK(std::abs(double(got[t]) - 1 / (1 + std::exp(-sum))) <= allowed);
+    }
+  }
+}
+
 namespace {
 
 constexpr int kExperts = 9, kUsed = 3;
@@ -172,7 +224,7 @@ void route_as_chosen(const GroupsOnDevice& g, const Stream& stream) {
   }
   const PlanesOnDevice soa(unit);
   const OnDevice<float> x(chosen_logits(g.tokens)), logits(std::size_t(g.tokens) * kExperts);
-  cuda::route_batch({soa.matrix(), true, logits.get()}, x.get(), g.get(), stream);
+  cuda::route_batch({soa.matrix(), {}, logits.get()}, x.get(), g.get(), stream);
   stream.wait();
 }
 

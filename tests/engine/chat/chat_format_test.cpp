@@ -29,6 +29,48 @@ const std::map<std::string, std::string> kTemplates = {
      "{{'<｜User｜>' + c}}{{'<｜Assistant｜>' + content + '<｜end▁of▁sentence｜>'}}"},
     {"deepseek-v3.1", "'<｜User｜>' '<｜Assistant｜></think>'"},
     {"deepseek-r1", "'<｜User｜>' '<｜Assistant｜><think>\\n'"},
+    {"qwen3.5",
+     "'<|im_start|>' {%- set content = render_content(message.content, true)|trim %}"
+     "{%- if enable_thinking is defined and enable_thinking is false %}"},
+    {"qwen3.5-brief",
+     "'<|im_start|>' {%- set content = render_content(message.content, true)|trim %}"
+     "{%- if enable_thinking is defined and enable_thinking is true %}"},
+    {"smollm3", "{{- \"<|im_start|>system\\n\" -}}{{- \"## Custom Instructions\\n\\n\" -}}"},
+    {"llama4", "'<|header_start|>' + message['role'] + '<|header_end|>\\n\\n'"},
+    {"gemma4", "'<|turn>model\\n' -}}{{- '<|channel>thought\\n<channel|>' -}}"},
+    {"gemma4-plain", "{{- '<|turn>' + role + '\\n' }}{{- '<turn|>\\n' -}}"},
+    {"phi3", "{{'<|user|>\n' + message['content'] + '<|end|>\n'}}{{ '<|assistant|>\n' }}"},
+    {"phi4", "'<|im_start|>user<|im_sep|>' + message['content'] + '<|im_end|>'"},
+    {"phi4-mini", "'<|' + message['role'] + '|>' + message['content'] + '<|end|>' '<|assistant|>'"},
+    {"granite",
+     "'<|start_of_role|>user<|end_of_role|>' + message['content'] + '<|end_of_text|>\\n'"},
+    {"seed-oss", "{# <seed:bos> #}{{ bos_token + message.role + '\\n' }}"},
+    {"glm4", "[gMASK]<sop>{% for item in messages %}<|{{ item['role'] }}|>\n{{ item['content'] }}"},
+    {"glm4.5",
+     "[gMASK]<sop> <|assistant|>{{- '\\n<think></think>' if not enable_thinking else '' }}"},
+    {"glm4.7",
+     "[gMASK]<sop> <|assistant|>{{- '</think>' if not enable_thinking else '<think>' -}}"},
+    {"minimax-m2", "{{- ']~!b[' ~ ']~b]system' ~ '\\n' }}{{- '[e~[\\n' }}"},
+    {"kimi-k2", "<|im_user|>{{message['role']}}<|im_middle|>"},
+    {"kimi-k2-thinking", "<|im_user|>{{name}}<|im_middle|> <think></think>"},
+    {"hunyuan", "'<|startoftext|>' + content + '<|extra_4|>' content + '<|extra_0|>'"},
+    {"hy3", "'<｜hy_Assistant' + suffix '<｜reasoning_mode' + suffix"},
+    {"ernie4.5", "\"User: \" + c \"Assistant: \" + c + sep_token \"<|end_of_sentence|>\""},
+    {"ling2",
+     "{% set thinking_option = 'off' %}\n{{- '<role>SYSTEM</role>' }}"
+     "'<role>HUMAN</role>' + c + '<|role_end|>'"},
+    {"exaone4", "role_indicators = {'assistant': '[|assistant|]\\n'} '[|endofturn|]\\n'"},
+    {"exaone-moe", "'<|user|>\\n' '<|assistant|>\\n' '<|tool_declare|>'"},
+    {"olmo2",
+     "{{ bos_token }}{{ '<|user|>\\n' + message['content'] + '\\n' }}"
+     "{{ '<|assistant|>\\n'  + message['content'] + eos_token }}"},
+    {"falcon3",
+     "{{ '<|user|>\\n' + message['content'] + '\\n' }}"
+     "{{ '<|assistant|>\\n'  + message['content'] + eos_token }}"},
+    {"command-r", "'<|START_OF_TURN_TOKEN|><|USER_TOKEN|>' + content.strip()"},
+    {"command-r7b", "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|><|START_RESPONSE|>"},
+    {"apertus", "set developer_token = '<|developer_start|>' '<|assistant_start|>'"},
+    {"dots1", "'<|userprompt|>' + c + '<|endofuserprompt|>'"},
 };
 
 std::string named(const std::optional<ChatFormat>& format) {
@@ -56,9 +98,17 @@ TEST_CASE("Published templates are told apart by what is theirs", "[chat]") {
   const char* mistral = "{{- '[INST] ' + message['content'] + '[/INST]' }}";
   CHECK(named(chat_format_of_template(mistral, chat_tokenizer({"[INST]"}))) == "mistral-v3");
   CHECK(named(chat_format_of_template(mistral, t)) == "mistral-v1");
-  for (const char* other : {"<|im_start|>user<|im_sep|>", "[INST] <<SYS>>", "<|turn>user",
-                            "<|header_start|>user<|header_end|>", "### Instruction:", "x"})
+  for (const char* other :
+       {"<|im_start|>user<end_of_utterance>", "<|im_start|>system\n<global_setting>",
+        "[INST] <<SYS>>", "<|START_OF_TURN_TOKEN|><|START_TEXT|>",
+        "<|assistant|>\n<|end|>[BEGIN FINAL RESPONSE]", "]~b]system<thinking_instructions>[e~[",
+        "<｜User｜><｜Assistant｜>｜DSML｜", "### Instruction:", "x"})
     CHECK(named(chat_format_of_template(other, t)) == "none");
+}
+
+TEST_CASE("Every format but Mistral's of version 3 has a template among these", "[chat]") {
+  for (const NamedChatFormat& f : chat_formats())
+    CHECK(kTemplates.contains(std::string(f.name)) == (f.name != "mistral-v3"));
 }
 
 TEST_CASE("Every format is found by its name", "[chat]") {

@@ -156,3 +156,47 @@ TEST_CASE("No merge makes a control token", "[tokenizer]") {
   REQUIRE(made(v).warnings().size() == 1);
   CHECK(made(v).warnings()[0].find("1 merges") == 0);
 }
+
+namespace {
+
+// As in Gemma 4: characters, a space's mark, merges of them, and bytes for the rest.
+Vocabulary characters() {
+  Vocabulary v;
+  v.kind = VocabularyKind::kCharacterPair;
+  v.pre_tokenizer = "gemma4";
+  add(v, "<pad>", TokenType::kControl);
+  v.bos = add(v, "<bos>", TokenType::kControl);
+  for (int byte = 0; byte < 256; ++byte) add(v, byte_token(byte), TokenType::kByte);
+  for (const char* text : {"a", "b", "\u00e9", "\n", "\n\n", "\u2581", "\u2581a", "\u2581ab",
+                           "b\u00e9", "\u2581\u2581"})
+    add(v, text);
+  v.merges = {"\u2581 a", "\u2581a b", "b \u00e9", "\u2581 \u2581"};
+  v.add_bos = true;
+  return v;
+}
+
+std::vector<std::string> spelt(const Tokenizer& t, std::string_view text) {
+  std::vector<std::string> out;
+  for (const TokenId id : t.encode(text, {.add_special = false})) out.emplace_back(t.piece(id));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("Characters merge by rank, with marks for spaces", "[tokenizer]") {
+  const Tokenizer t = made(characters());
+  using Pieces = std::vector<std::string>;
+  CHECK(spelt(t, "a ab") == Pieces{"a", " ab"});
+  CHECK(spelt(t, "ab\u00e9") == Pieces{"a", "b\u00e9"});
+  CHECK(spelt(t, "  a") == Pieces{" ", " a"});
+  CHECK(spelt(t, "a\n\nb\n\n\n") == Pieces{"a", "\n\n", "b", "\n", "\n", "\n"});
+  // What no token is spelt like becomes bytes, and so does what is no text.
+  CHECK(spelt(t, "c\u00fc") == Pieces{"c", "\xC3", "\xBC"});
+  CHECK(spelt(t, "a\xFF") == Pieces{"a", "\xFF"});
+  CHECK(t.encode("a").front() == *t.bos());
+  for (const std::string text : {"a ab\u00e9 \u2581", "  \n x\u20ac", "\xFF\xC3 a", ""}) {
+    const bool has_mark = text.find("\u2581") != text.npos;
+    if (!has_mark) CHECK(t.decode(t.encode(text)) == text);
+  }
+  CHECK(t.warnings().empty());
+}

@@ -174,6 +174,8 @@ TEST_CASE("Names of one family share its words", "[tokenizer]") {
       {"qwen2", "deepseek-r1-qwen", "stablelm2", "megrez", "hunyuan", "kormo"},
       {"smollm", "starcoder", "refact", "command-r", "exaone", "minerva-7b"},
       {"deepseek-v3", "hunyuan-dense", "joyai-llm"},
+      {"qwen2", "bailingmoe", "bailingmoe2", "llada-moe"},
+      {"tiny_aya", "cohere2moe"},
       {"gpt-4o", "llama4"}};
   for (const auto& family : families)
     for (const char* name : family) {
@@ -198,10 +200,29 @@ TEST_CASE("Models of Llama 3 and Mistral begin with BOS and take whole words fir
   CHECK(engine::word_patterns("minicpm5")->whole_words_first);
 }
 
+TEST_CASE("Families of 2025 and 2026 cut words in ways of their own", "[tokenizer]") {
+  // Marks belong to their letters.
+  CHECK(split("qwen35", "cafe\u0301s \u0301!") == Words{"cafe\u0301s", " \u0301", "!"});
+  CHECK(split("qwen2", "cafe\u0301s") == Words{"cafe", "\u0301s"});
+  // Words of several.
+  CHECK(split("exaone-moe", "It's two words, 12") ==
+        Words{"It", "'s", " two words", ",", " ", "1", "2"});
+  // Digits by threes from the right where a word ends, and else from the left.
+  CHECK(split("tiny_aya", "1234567 x") == Words{"1", "234", "567", " x"});
+  CHECK(split("tiny_aya", "12345x") == Words{"123", "45", "x"});
+  CHECK(split("tiny_aya", "a 123456, 12") == Words{"a", " ", "123", "456", ",", " ", "12"});
+  // Chinese apart from other letters.
+  CHECK(split("kimi-k2", "x中文abc。'll 1234") ==
+        Words{"x", "中文", "abc", "。'", "ll", " ", "123", "4"});
+  CHECK(split("gpt-4o", "x中文abc") == Words{"x中文abc"});
+  CHECK(split("gemma4", "a b\n\nc 1") == Words{"a b", "\n\n", "c 1"});
+}
+
 TEST_CASE("A long run of anything is cut in time that grows with it", "[tokenizer]") {
   constexpr std::size_t kLong = 300'000;
   for (const char* name : {"tekken", "gpt-4o", "smollm", "deepseek-llm", "deepseek-coder",
-                           "deepseek-v3", "seed-coder", "default", "viking"})
+                           "deepseek-v3", "seed-coder", "default", "viking", "qwen35",
+                           "bailingmoe2", "exaone-moe", "tiny_aya", "kimi-k2", "gemma4"})
     for (const char* unit : {"a", "A", "1", " ", "\n", "!", "\u4e16", "\u0301", "\u0e01"}) {
       std::string text;
       while (text.size() < kLong) text += unit;

@@ -69,8 +69,21 @@ int splits_of(const Scenario& s) {
          engine::cuda::most_attention_splits(s.model.kv_heads, int(s.model.head_dim), units, true);
 }
 
+// A dense layer, then experts beside one that all tokens pass.
+ModelSpec shared_experts() {
+  ModelSpec m = four_layers_of(qwen3_30b_a3b());
+  m.architecture = "ernie4_5-moe";
+  m.qk_norm = false;
+  m.ffn = 12288;
+  m.moe->dense_layers = 1;
+  m.moe->shared_ffn = 1536;
+  m.moe->router_bias = true;
+  return m;
+}
+
 const ModelSpec kModels[] = {four_layers_of(llama_3_8b()), four_layers_of(llama_3_2_3b()),
-                             four_layers_of(mixtral_8x7b()), four_layers_of(qwen3_30b_a3b())};
+                             four_layers_of(mixtral_8x7b()), four_layers_of(qwen3_30b_a3b()),
+                             shared_experts()};
 
 // True if a batch of a prompt multiplies a matrix that is not in quant blocks.
 bool multiplies_floats(const engine::Model& model) {
@@ -101,7 +114,7 @@ TEST_CASE("Buffers of a batch are the engine's", "[validation][mirror]") {
 }
 
 TEST_CASE("More tokens are routed at once where experts are copied", "[validation][mirror]") {
-  for (const ModelSpec& model : {kModels[2], kModels[3]})
+  for (const ModelSpec& model : {kModels[2], kModels[3], kModels[4]})
     for (const std::string& quant : computed_mixes()) {
       CAPTURE(model.hidden, quant);
       Scenario s = engine_scenario(model, quant.c_str());

@@ -60,7 +60,7 @@ void ExpertsStage::size_jobs(const Layer& w) {
 
 // Routes every token to its experts. The normed hidden state is kept in the form that experts
 // multiply, and quantized once.
-void ExpertsStage::route(Worker& worker, const Layer& w) {
+void ExpertsStage::route(Worker& worker, const Layer& w, Which which) {
   const std::int64_t hidden = step_.width();
   const auto before = [&] {
     const auto choices = std::size_t(step_.tokens * step_.model->spec.moe->experts_used);
@@ -69,15 +69,15 @@ void ExpertsStage::route(Worker& worker, const Layer& w) {
     scores_.resize(std::size_t(step_.tokens * w.router.rows));
     if (token_inputs_.size() < std::size_t(step_.tokens))
       token_inputs_.resize(std::size_t(step_.tokens));
-    size_shared(w);
+    size_shared(w, which);
   };
   const auto make = [&](std::int64_t row, std::span<float> out) {
     step_.normed_row(row, w.ffn_norm, out);
     set_token(w, row, out);
-    if (!w.shared_router.empty())
+    if (which == Which::kAll && !w.shared_router.empty())
       shared_weights_[std::size_t(row)] = ref::sigmoid(dot(w.shared_router, out));
   };
-  if (w.has_shared_expert())
+  if (which == Which::kAll)
     step_.prepare(worker, step_.input, hidden, {&w.router, &w.shared_gate, &w.shared_up}, before,
                   make);
   else
@@ -96,7 +96,8 @@ void ExpertsStage::route(Worker& worker, const Layer& w) {
   worker.run_once([&] {
     if (step_.tokens == 1) choose(w, 0, 1, scratch);
     size_jobs(w);
-    step_.bytes.weights += double(ffn_weight_bytes(w));
+    step_.bytes.weights +=
+        double(ffn_weight_bytes(w) - (which == Which::kAll ? 0 : shared_expert_bytes(w)));
     // Rows have been normed by now, so the experts' output may overwrite the block that was added.
     step_.set_pending(w.ffn_post_norm, w.input_gate ? 1.0f : w.scale());
   });
@@ -109,8 +110,8 @@ void ExpertsStage::set_token(const Layer& w, std::int64_t row, std::span<const f
 }
 
 // Resizes what the shared expert of the step's tokens needs.
-void ExpertsStage::size_shared(const Layer& w) {
-  if (!w.has_shared_expert()) return;
+void ExpertsStage::size_shared(const Layer& w, Which which) {
+  if (which == Which::kChosen) return;
   const auto tokens = std::size_t(step_.tokens);
   shared_weights_.assign(tokens, 1.0f);
   cpu::resize_at_least(shared_gate_, tokens * std::size_t(w.shared_gate.rows));
@@ -133,10 +134,18 @@ void ExpertsStage::activate_shared(Worker& worker, const Layer& w) {
 }
 
 void ExpertsStage::compute(Worker& worker, int layer, const NextMatrices& next) {
+  compute(worker, layer, step_.layer(layer).has_shared_expert() ? Which::kAll : Which::kChosen,
+          next);
+}
+
+void ExpertsStage::compute_chosen(Worker& worker, int layer) {
+  compute(worker, layer, Which::kChosen, {});
+}
+
+void ExpertsStage::compute(Worker& worker, int layer, Which which, const NextMatrices& next) {
   const Layer& w = step_.layer(layer);
   const ActivitySpan span = step_.span(worker, ActivityKind::kExperts, layer);
-  const Which which = w.has_shared_expert() ? Which::kAll : Which::kChosen;
-  route(worker, w);
+  route(worker, w, which);
   compute_jobs(worker, w, which, next);
   sum_experts(worker, w, which);
 }

@@ -19,6 +19,8 @@ class ExpertsStage {
   // Every member of the team calls these.
   /// block = the mixture's output for all tokens of the step, pending. Ends without a barrier.
   void compute(Worker& worker, int layer, const NextMatrices& next);
+  /// The same without the shared expert, whose weights the host may lack.
+  void compute_chosen(Worker& worker, int layer);
   /// block = the weighted sum of the chosen experts' outputs for one token's normed hidden state.
   void run_chosen(Worker& worker, int layer, const float* normed, std::span<const int> ids,
                   std::span<const float> weights);
@@ -29,11 +31,12 @@ class ExpertsStage {
   /// Which experts: those of the router, and the shared one, whose input is the step's.
   enum class Which { kChosen, kAll };
   void compute_jobs(Worker& worker, const Layer& layer, Which which, const NextMatrices& next);
-  void route(Worker& worker, const Layer& layer);
+  void compute(Worker& worker, int layer, Which which, const NextMatrices& next);
+  void route(Worker& worker, const Layer& layer, Which which);
   void choose(const Layer& layer, std::int64_t begin, std::int64_t end,
               ref::ChoiceScratch& scratch);
   void set_token(const Layer& layer, std::int64_t row, std::span<const float> normed);
-  void size_shared(const Layer& layer);
+  void size_shared(const Layer& layer, Which which);
   void activate_shared(Worker& worker, const Layer& layer);
   void size_jobs(const Layer& layer);
   /// Calls use(row) for those of the first `rows` rows that are not gaps, spread over the team.

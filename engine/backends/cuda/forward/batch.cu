@@ -79,7 +79,7 @@ void experts(State& s, const PrefillOffload& offload, TokenCount cached, int lay
   const ForwardContext f = s.forward();
   const bool kept = s.on_host().computes_experts(layer);
   if (kept && !s.streamed.streams_in_experts(offload, layer))
-    s.host->compute_experts(layer, {f.hidden_row(0), cached, tokens});
+    compute_experts_on_host(f, *s.host, layer, {f.hidden_row(0), cached, tokens});
   else
     queue_batch_experts(f, kept ? &s.streamed.experts() : nullptr, layer, tokens);
 }

@@ -7,6 +7,7 @@
 #include "engine/backends/cuda/forward/branch.cuh"
 #include "engine/backends/cuda/forward/decode.cuh"
 #include "engine/backends/cuda/weights/expert_groups.cuh"
+#include "engine/kernels/cuda/activations/elementwise.cuh"
 #include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
 #include "engine/kernels/cuda/hopper/tiled_experts.cuh"
 #include "engine/kernels/cuda/hopper/tiled_gemm.cuh"
@@ -97,6 +98,23 @@ const float* norm_for_experts(const ForwardContext& f, const float* weight, int 
   return normed;
 }
 
+// to[tokens][hidden] += rows times the weights of the shared expert
+void add_weighted(const ForwardContext& f, const float* rows, int tokens, float* to) {
+  ExpertGroups one;
+  one.chosen = {nullptr, f.buffers.batch.shared_weights, 1};
+  one.tokens = tokens;
+  add_experts(one, rows, {to, f.hidden(), true}, f.stream);
+}
+
+// to += the shared expert of the rows at batch.x. The results of the others have been added: their
+// memory is free.
+void add_shared_expert(const ForwardContext& f, const DeviceLayer& w, int tokens, float* to) {
+  if (!w.shared_router) return multiply_shared_expert(f, w, tokens, {to, true});
+  float* const rows = f.buffers.small_batch.experts;
+  multiply_shared_expert(f, w, tokens, {rows, false});
+  add_weighted(f, rows, tokens, to);
+}
+
 // Computes the experts of rows [first, first + tokens) of vectors.hidden. The router reads F32:
 // FP16 could change which experts are chosen.
 void experts_by_grouped_gemm(const ForwardContext& f, ExpertStream* copied, int layer, int first,
@@ -108,8 +126,14 @@ void experts_by_grouped_gemm(const ForwardContext& f, ExpertStream* copied, int 
   const bool tiled = !copied && has_tiled_experts(f, w, tokens);
   g.group_tokens = tiled ? tiled_group_tokens(tokens, g.chosen.used, g.experts)
                          : group_tokens_for(tokens, g.chosen.used, g.experts);
-  const float* const normed = norm_for_experts(f, w.ffn_norm, first, tokens, !tiled);
-  route_batch({w.router, f.hyper().routing.normalised, v.router_logits, nullptr, w.router_bias},
+  const bool shared = bool(w.shared_down);
+  const float* const normed = norm_for_experts(f, w.ffn_norm, first, tokens, !tiled || shared);
+  route_batch({w.router,
+               choice_rule(f, w),
+               v.router_logits,
+               nullptr,
+               w.router_bias,
+               {w.shared_router, f.buffers.batch.shared_weights}},
               normed, g, f.stream);
   if (tiled)
     multiply_tiled(f, weights_of(w), g, normed);
@@ -119,10 +143,34 @@ void experts_by_grouped_gemm(const ForwardContext& f, ExpertStream* copied, int 
     multiply_groups(f, weights_of(w), g);
   const Branch branch(f, w.ffn_post_norm, first);
   add_experts(g, v.experts, {branch.to(), f.hidden(), branch.adds()}, f.stream);
+  if (shared) add_shared_expert(f, w, tokens, branch.to());
   branch.finish(tokens);
 }
 
+// vectors.normed = the shared expert of the first rows of vectors.hidden
+void shared_expert_apart(const ForwardContext& f, const DeviceLayer& w, int tokens) {
+  float* const to = f.buffers.vectors.normed;
+  const float* const x = norm_for_experts(f, w.ffn_norm, 0, tokens, true);
+  if (w.shared_router)
+    weigh_shared_expert({w.shared_router, f.buffers.batch.shared_weights}, x, f.hidden(), tokens,
+                        f.stream);
+  multiply_shared_expert(f, w, tokens, {to, false});
+}
+
 }  // namespace
+
+void compute_experts_on_host(const ForwardContext& f, HostOffload& host, int layer,
+                             const BatchRows& rows) {
+  const DeviceLayer& w = f.layer(layer);
+  const bool shared = bool(w.shared_down);
+  float* const apart = f.buffers.vectors.normed;
+  if (shared) shared_expert_apart(f, w, rows.tokens);
+  host.compute_experts(layer, rows);
+  if (!shared) return;
+  if (w.shared_router) return add_weighted(f, apart, rows.tokens, rows.first);
+  add_branch(f.stream, {rows.tokens, f.hidden()},
+             {rows.first, apart, {}, f.hyper().residual_scale});
+}
 
 void queue_batch_experts(const ForwardContext& f, ExpertStream* copied, int layer, int tokens) {
   const DeviceLayer& w = f.layer(layer);

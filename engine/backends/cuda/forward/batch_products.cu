@@ -119,10 +119,14 @@ __half* place_of_norm(const ForwardContext& f, const DeviceLayer& w) {
 bool has_tiled_qkv(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   return is_tiled(f, tokens, {&w.q, &w.k, &w.v});
 }
+bool has_tiled_ffn(const ForwardContext& f, int tokens, const DeviceMatrix& gate,
+                   const DeviceMatrix& up, const DeviceMatrix& down) {
+  if (!gate) return up.rows % kTileColumns == 0 && is_tiled(f, tokens, {&up, &down});
+  return gate.format == up.format && gate.rows % kTileColumns == 0 &&
+         is_tiled(f, tokens, {&gate, &up, &down});
+}
 bool has_tiled_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens) {
-  if (!w.gate) return w.up.rows % kTileColumns == 0 && is_tiled(f, tokens, {&w.up, &w.down});
-  return w.gate.format == w.up.format && w.gate.rows % kTileColumns == 0 &&
-         is_tiled(f, tokens, {&w.gate, &w.up, &w.down});
+  return has_tiled_ffn(f, tokens, w.gate, w.up, w.down);
 }
 // A norm that attention and FFN both read is tiled for both, or for neither.
 bool has_tiled_norm(const ForwardContext& f, const DeviceLayer& w, int tokens, bool own) {
@@ -133,20 +137,23 @@ bool has_tiled_norm(const ForwardContext& f, const DeviceLayer& w, int tokens, b
 struct BranchMatrix {
   const DeviceMatrix& w;
   const float* bias = nullptr;
-  const Branch& branch;
+  FfnRows out;
 };
+BranchMatrix of_branch(const DeviceMatrix& w, const float* bias, const Branch& branch) {
+  return {w, bias, {branch.to(), branch.adds()}};
+}
 void add_tiled(const ForwardContext& f, const BranchMatrix& m, const TiledBatch& x, Start start) {
-  const SmallBatchJob job{m.w, m.branch.to(), m.bias};
-  tiled_gemm({&job, 1}, x, {f.hidden(), m.branch.adds()}, f.stream, start);
+  const SmallBatchJob job{m.w, m.out.to, m.bias};
+  tiled_gemm({&job, 1}, x, {f.hidden(), m.out.adds}, f.stream, start);
 }
 void add_small_batch(const ForwardContext& f, const BranchMatrix& m, const Fp16Batch& x) {
-  const SmallBatchJob job{m.w, m.branch.to(), m.bias};
-  small_batch_gemm({&job, 1}, x, {f.hidden(), m.branch.adds()}, f.stream);
+  const SmallBatchJob job{m.w, m.out.to, m.bias};
+  small_batch_gemm({&job, 1}, x, {f.hidden(), m.out.adds}, f.stream);
 }
 // Of the rows at batch.x.
 void add_large_batch(const ForwardContext& f, const BranchMatrix& m, int tokens) {
-  float* const to = m.branch.to();
-  multiply(f, {&m.w}, tokens, {to, ValueType::kF32, m.branch.adds()});
+  float* const to = m.out.to;
+  multiply(f, {&m.w}, tokens, {to, ValueType::kF32, m.out.adds});
   if (m.bias)
     add_rows(f.stream, {tokens, f.hidden()}, {to, ValueType::kF32, f.hidden()}, {{}, m.bias});
 }
@@ -193,31 +200,33 @@ void multiply_mlp(const ForwardContext& f, const DeviceLayer& w, const Fp16Batch
   add_large_batch(f, down, x.tokens);
 }
 
-// The FFN of the layer's norm of the first rows of vectors.hidden.
-void multiply_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens,
-                  const BranchMatrix& down) {
+// The first two matrices of an FFN with a gate.
+struct GateUp {
+  const DeviceMatrix &gate, &up;
+  GateFunction function;
+};
+
+void multiply_tiled_ffn(const ForwardContext& f, const GateUp& w, const TiledBatch& x,
+                        const BranchMatrix& down) {
+  __half* const hidden = f.buffers.batch.ffn_hidden;
+  tiled_gate_up(w.gate, w.up, x, hidden, f.stream, w.function);
+  add_tiled(f, down, {hidden, x.tokens}, Start::kEarly);
+}
+
+// The same of rows one after the other.
+void multiply_ffn_of_rows(const ForwardContext& f, const GateUp& w, const __half* x, int tokens,
+                          const BranchMatrix& down) {
   const PrefillBuffers& batch = f.buffers.batch;
-  const Norm by{w.ffn_norm, f.hyper().norm_eps};
-  __half* const place = place_of_norm(f, w);
-  if (has_tiled_norm(f, w, tokens, has_tiled_ffn(f, w, tokens))) {
-    const TiledBatch x =
-        w.parallel_ffn ? TiledBatch{place, tokens} : tiled_norm(f, by, tokens, place);
-    if (!w.gate) return multiply_tiled_mlp(f, w, x, down);
-    tiled_gate_up(w.gate, w.up, x, batch.ffn_hidden, f.stream, w.gate_function);
-    return add_tiled(f, down, {batch.ffn_hidden, tokens}, Start::kEarly);
-  }
-  const __half* const x = w.parallel_ffn ? place : norm(f, by, tokens, place);
-  if (!w.gate) return multiply_mlp(f, w, {x, tokens}, down);
-  if (is_small_batch(f, tokens, {&w.gate, &w.up, &w.down})) {
+  if (is_small_batch(f, tokens, {&w.gate, &w.up, &down.w})) {
     small_batch_gate_up(w.gate, w.up, {x, tokens}, f.buffers.small_batch.gate_out, batch.ffn_hidden,
-                        f.stream, {}, w.gate_function);
+                        f.stream, {}, w.function);
     return add_small_batch(f, down, {batch.ffn_hidden, tokens});
   }
   const int width = int(w.gate.rows), both = 2 * width;
   multiply(f, {&w.gate, &w.up}, tokens, {batch.ffn_hidden, ValueType::kF16, false, x});
   gate_times(f.stream, {tokens, width}, {batch.ffn_hidden, ValueType::kF16, both},
              {batch.ffn_hidden + width, ValueType::kF16, both}, {batch.x, ValueType::kF16, width},
-             w.gate_function);
+             w.function);
   add_large_batch(f, down, tokens);
 }
 
@@ -258,6 +267,21 @@ void project(const ForwardContext& f, const PlacedNorm& input, Matrices matrices
   by_launches([&](std::span<const SmallBatchJob> jobs) {
     small_batch_gemm(jobs, {x, tokens}, {y.stride}, f.stream);
   });
+}
+
+// The FFN of the layer's norm of the first rows of vectors.hidden.
+void multiply_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens,
+                  const BranchMatrix& down) {
+  const Norm by{w.ffn_norm, f.hyper().norm_eps};
+  const GateUp first{w.gate, w.up, w.gate_function};
+  __half* const place = place_of_norm(f, w);
+  if (has_tiled_norm(f, w, tokens, has_tiled_ffn(f, w, tokens))) {
+    const TiledBatch x =
+        w.parallel_ffn ? TiledBatch{place, tokens} : tiled_norm(f, by, tokens, place);
+    return w.gate ? multiply_tiled_ffn(f, first, x, down) : multiply_tiled_mlp(f, w, x, down);
+  }
+  const __half* const x = w.parallel_ffn ? place : norm(f, by, tokens, place);
+  w.gate ? multiply_ffn_of_rows(f, first, x, tokens, down) : multiply_mlp(f, w, {x, tokens}, down);
 }
 
 }  // namespace
@@ -307,7 +331,7 @@ bool takes_tiled_attention(const ForwardContext& f, const DeviceLayer& w, int to
 
 void add_attention_output(const ForwardContext& f, const DeviceLayer& w, int tokens, bool tiled) {
   const Branch branch(f, w.attention_post_norm);
-  multiply_attention(f, {w.output, w.output_bias, branch}, tokens, tiled);
+  multiply_attention(f, of_branch(w.output, w.output_bias, branch), tokens, tiled);
   branch.finish(tokens);
 }
 
@@ -319,8 +343,17 @@ void add_mixer_output(const ForwardContext& f, const DeviceLayer& w, int tokens)
 
 void add_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   const Branch branch(f, w.ffn_post_norm);
-  multiply_ffn(f, w, tokens, {w.down, w.down_bias, branch});
+  multiply_ffn(f, w, tokens, of_branch(w.down, w.down_bias, branch));
   branch.finish(tokens);
+}
+
+void multiply_shared_expert(const ForwardContext& f, const DeviceLayer& w, int tokens,
+                            const FfnRows& out) {
+  const GateUp first{w.shared_gate, w.shared_up, GateFunction::kSilu};
+  const BranchMatrix down{w.shared_down, nullptr, out};
+  if (has_tiled_ffn(f, tokens, w.shared_gate, w.shared_up, w.shared_down))
+    return multiply_tiled_ffn(f, first, tiled_rows(f, tokens, f.hidden()), down);
+  multiply_ffn_of_rows(f, first, f.buffers.batch.x, tokens, down);
 }
 
 void multiply_head(const ForwardContext& f, int rows, float* logits) {

@@ -40,6 +40,15 @@ void add_mixer_output(const ForwardContext& f, const DeviceLayer& w, int tokens)
 /// beside it. Without a gate: down times function(up times x), with their biases.
 void add_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens);
 
+/// Rows of the hidden state's width that an FFN gives.
+struct FfnRows {
+  float* to = nullptr;
+  bool adds = false;  // to what is there; false: in place of it
+};
+/// out (+)= the layer's shared expert of the rows at batch.x, which it overwrites.
+void multiply_shared_expert(const ForwardContext& f, const DeviceLayer& w, int tokens,
+                            const FfnRows& out);
+
 /// logits[rows][vocabulary] = head times the first rows of batch.x, in the model's range. The head:
 /// F16 or quantized.
 void multiply_head(const ForwardContext& f, int rows, float* logits);

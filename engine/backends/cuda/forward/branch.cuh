@@ -15,10 +15,11 @@ class Branch {
       : f_(f),
         post_norm_(post_norm),
         hidden_(f.hidden_row(first)),
-        adds_(!post_norm && f.hyper().residual_scale == 1) {}
+        adds_(!post_norm && f.hyper().residual_scale == 1),
+        to_(adds_ ? hidden_ : f.buffers.vectors.normed) {}
 
   /// Rows of the hidden state's width, the first row's first.
-  float* to() const { return adds_ ? hidden_ : f_.buffers.vectors.normed; }
+  float* to() const { return to_; }
   /// True: results are added to what is there. False: they replace it.
   bool adds() const { return adds_; }
   /// What a row's product is added to; nullptr: nothing.
@@ -34,6 +35,7 @@ class Branch {
   const float* post_norm_;
   float* hidden_;
   bool adds_;
+  float* to_;
 };
 
 }  // namespace rigcast::engine::cuda

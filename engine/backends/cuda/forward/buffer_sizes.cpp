@@ -13,6 +13,7 @@ FfnWidths ffn_widths(const Model& model) {
   for (const Layer& l : model.layers) {
     widths.dense = std::max(widths.dense, l.down.columns);
     widths.expert = std::max(widths.expert, l.expert_down.first.columns);
+    widths.shared = std::max(widths.shared, l.shared_down.columns);
   }
   return widths;
 }
@@ -55,9 +56,10 @@ ActivationSizes activation_sizes(const Model& model, int tokens) {
 TokenSizes token_sizes(const Model& model, int splits) {
   const AttentionWidths widths = attention_widths(model);
   const ModelSpec& m = model.spec;
-  return {std::max(widths.q, mixed_widths(model).out),
-          ffn_widths(model).widest() * (m.moe ? m.moe->experts_used : 1), splits * widths.heads,
-          splits * widths.q};
+  const FfnWidths ffn = ffn_widths(model);
+  const std::int64_t of_experts = ffn.expert * (m.moe ? m.moe->experts_used : 0) + ffn.shared;
+  return {std::max(widths.q, mixed_widths(model).out), std::max(ffn.dense, of_experts),
+          splits * widths.heads, splits * widths.q};
 }
 
 PrefillSizes prefill_sizes(const Model& model, int tokens) {
@@ -79,7 +81,8 @@ SmallBatchSizes small_batch_sizes(const Model& model, int ubatch, int routed) {
     s.experts = s.choices * m.hidden;
     s.router_logits = std::int64_t(s.routed) * m.moe->experts;
   }
-  s.gate_out = std::max(s.tokens * widths.dense, s.choices * widths.expert);
+  s.gate_out =
+      std::max(s.tokens * std::max(widths.dense, widths.shared), s.choices * widths.expert);
   return s;
 }
 

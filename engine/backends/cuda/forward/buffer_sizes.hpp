@@ -1,16 +1,18 @@
 #pragma once
 // The number of elements in the buffers of a GPU's steps, from the shapes of a model.
 
+#include <algorithm>
 #include <cstdint>
 
 #include "engine/model/model.hpp"
 
 namespace rigcast::engine::cuda {
 
-/// Widths of the widest dense FFN and of the widest expert; 0: the model has none.
+/// Widths of the widest dense FFN, of the widest expert that a router chooses, and of the widest
+/// that all tokens pass; 0: the model has none.
 struct FfnWidths {
-  std::int64_t dense = 0, expert = 0;
-  std::int64_t widest() const { return std::max(dense, expert); }
+  std::int64_t dense = 0, expert = 0, shared = 0;
+  std::int64_t widest() const { return std::max({dense, expert, shared}); }
 };
 FfnWidths ffn_widths(const Model& model);
 

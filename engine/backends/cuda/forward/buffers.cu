@@ -65,6 +65,7 @@ void allocate_token_buffers(DecodeBuffers& v, const Model& model, int splits, Vr
   one.add(v.ffn_hidden_quantized, sizes.ffn_hidden);
   one.add(v.chosen.ids, used);
   one.add(v.chosen.weights, used);
+  one.add(v.shared_weight, 1);
   one.add(v.router_logits, m.moe ? m.moe->experts : 1);
   one.add(v.arrivals, 1);
   one.add(v.partials.m, sizes.partial_heads);
@@ -133,6 +134,7 @@ void Buffers::allocate_for_batches(const Model& model, std::int64_t fp16_weights
   many.add(batch.x, sizes.x);
   many.add(batch.ffn_hidden, sizes.ffn_hidden);
   many.add(batch.weights, fp16_weights);
+  many.add(batch.shared_weights, vectors.tokens);
   batch.memory = many.allocate(vram);
   // Only cuBLAS writes this memory, and initcheck does not see its writes.
   RIGCAST_CUDA_CALL(cudaMemsetAsync(batch.ffn_hidden, 0,

@@ -38,9 +38,11 @@ struct ActivationBuffers {
 struct DecodeBuffers {
   float* attn_out = nullptr;  // attention output: [heads][head_dim]
   QuantizedActivations attn_out_quantized;
-  float* ffn_hidden = nullptr;  // [FFN width]; in a MoE layer one row for every expert that is used
+  // [FFN width]; in a MoE layer one row for every expert that is used, then the shared expert's
+  float* ffn_hidden = nullptr;
   QuantizedActivations ffn_hidden_quantized;
   ChosenExperts chosen;
+  float* shared_weight = nullptr;  // of the expert that all tokens pass
   float* router_logits = nullptr;
   unsigned* arrivals = nullptr;
   Partials partials;
@@ -54,9 +56,10 @@ struct DecodeBuffers {
 
 /// FP16 activations of a prompt's batches.
 struct PrefillBuffers {
-  __half* x = nullptr;           // input of a product
-  __half* ffn_hidden = nullptr;  // [gate | up]
-  __half* weights = nullptr;     // dequantized weights of the products that run at once
+  __half* x = nullptr;              // input of a product
+  __half* ffn_hidden = nullptr;     // [gate | up]
+  __half* weights = nullptr;        // dequantized weights of the products that run at once
+  float* shared_weights = nullptr;  // of the expert that all tokens pass, by token
   VramPiece memory;
 };
 

@@ -66,10 +66,13 @@ Inputs norm(const ForwardContext& f, const float* weight, bool floats, PendingSu
   return norm(f, Norm{weight, f.hyper().norm_eps}, floats, pending, row);
 }
 
-// The output for the FFN's hidden activations, in the form that `down` multiplies.
-Outputs ffn_hidden_form(const DecodeBuffers& token, const DeviceMatrix& down) {
-  return needs_floats(down) ? Outputs{{}, token.ffn_hidden}
-                            : Outputs{token.ffn_hidden_quantized, nullptr};
+// The output for the FFN's hidden activations from `first` on, in the form that `down` multiplies.
+Outputs ffn_hidden_form(const DecodeBuffers& token, const DeviceMatrix& down,
+                        std::int64_t first = 0) {
+  const QuantizedActivations& r = token.ffn_hidden_quantized;
+  return needs_floats(down)
+             ? Outputs{{}, token.ffn_hidden + first}
+             : Outputs{{r.q + first, r.scale + first / 32, r.sum16 + first / 16}, nullptr};
 }
 
 // The attention output, in the form that the output matrix multiplies.
@@ -207,19 +210,46 @@ void ffn(const ForwardContext& f, const DeviceLayer& w, PendingSum& pending) {
 
 void choose_experts(const ForwardContext& f, const DeviceLayer& w, const float* x) {
   const DecodeBuffers& token = f.buffers.token;
-  const Router router{w.router, f.hyper().routing.normalised, token.router_logits, token.arrivals,
-                      w.router_bias};
+  const Router router{w.router,       choice_rule(f, w), token.router_logits,
+                      token.arrivals, w.router_bias,     {w.shared_router, token.shared_weight}};
   route(router, x, token.chosen, f.stream, Start::kEarly);
+}
+
+SharedExpert shared_expert(const ForwardContext& f, const DeviceLayer& w) {
+  return {w.shared_gate, w.shared_up, w.shared_down,
+          w.shared_router ? f.buffers.token.shared_weight : nullptr};
+}
+
+// Both halves of the shared expert by themselves, where they do not join those of the chosen: its
+// hidden activations from `first` on, and what they add to the branch.
+void shared_gate_up(const ForwardContext& f, const SharedExpert& shared, const Inputs& x,
+                    std::int64_t first) {
+  gate_up(shared.gate, shared.up, x, ffn_hidden_form(f.buffers.token, shared.down, first), f.stream,
+          Start::kEarly, GateFunction::kSilu, shared.weight);
+}
+void add_shared_down(const ForwardContext& f, const SharedExpert& shared, std::int64_t first,
+                     float* to, const float* added_to) {
+  const DecodeBuffers& token = f.buffers.token;
+  const QuantizedActivations& r = token.ffn_hidden_quantized;
+  const MatvecJob down{shared.down, to, nullptr, added_to};
+  matvec({&down, 1},
+         {{r.q + first, r.scale + first / 32, r.sum16 + first / 16}, token.ffn_hidden + first},
+         f.stream, Start::kEarly);
 }
 
 void run_experts_on_host(const ForwardContext& f, HostOffload& host, const DeviceLayer& w,
                          PendingSum& pending) {
   const ChosenExperts& chosen = f.buffers.token.chosen;
-  const float* const x = norm(f, w.ffn_norm, true, pending).floats;
-  choose_experts(f, w, x);
-  host.send({{x, f.hidden()}, {chosen.weights, chosen.used}, {chosen.ids, chosen.used}});
+  const Inputs x = norm(f, w.ffn_norm, true, pending);
+  choose_experts(f, w, x.floats);
+  host.send({{x.floats, f.hidden()}, {chosen.weights, chosen.used}, {chosen.ids, chosen.used}});
   const Branch branch(f, w.ffn_post_norm);
-  host.receive({{branch.to(), f.hidden(), branch.adds()}});
+  const SharedExpert shared = shared_expert(f, w);
+  if (shared) {  // while the host computes the others
+    shared_gate_up(f, shared, x, 0);
+    add_shared_down(f, shared, 0, branch.to(), branch.added_to());
+  }
+  host.receive({{branch.to(), f.hidden(), shared || branch.adds()}});
   pending.put(branch);
 }
 
@@ -228,13 +258,20 @@ void experts(const ForwardContext& f, const DeviceLayer& w, int row, PendingSum&
   const DecodeBuffers& token = f.buffers.token;
   const Inputs x = norm(f, w.ffn_norm, true, pending, row);
   choose_experts(f, w, x.floats);
+  const SharedExpert shared = shared_expert(f, w);
+  const DeviceMatrix& down = w.expert_down.first;
+  const std::int64_t of_shared = std::int64_t(token.chosen.used) * down.columns;
+  const bool downs_join = shared && shared.down.format == down.format;
+  const bool joins = downs_join && joins_gate_up(shared, w.expert_gate, w.expert_up);
   experts_gate_up(biased(w.expert_gate, w.expert_gate_bias), biased(w.expert_up, w.expert_up_bias),
-                  token.chosen, x, ffn_hidden_form(token, w.expert_down.first), f.stream,
-                  Start::kEarly, w.gate_function);
+                  token.chosen, x, ffn_hidden_form(token, down), f.stream, Start::kEarly,
+                  w.gate_function, joins ? shared : SharedExpert{});
+  if (shared && !joins) shared_gate_up(f, shared, x, of_shared);
   const Branch branch(f, w.ffn_post_norm, row);
   experts_down(biased(w.expert_down, w.expert_down_bias), token.chosen,
                {token.ffn_hidden_quantized, token.ffn_hidden}, {branch.added_to(), branch.to()},
-               f.stream, Start::kEarly);
+               f.stream, Start::kEarly, downs_join ? shared.down : DeviceMatrix{});
+  if (shared && !downs_join) add_shared_down(f, shared, of_shared, branch.to(), branch.to());
   pending.put(branch);
 }
 

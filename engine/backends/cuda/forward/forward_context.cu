@@ -70,6 +70,7 @@ NewTokenInputs new_token_inputs(const ForwardContext& f, int layer) {
   p.k_norm = w.wide_k_norm ? nullptr : w.k_norm;
   p.norm_eps = hyper.norm_eps;
   p.layer_norms = w.layer_norm;
+  p.norms_rotated = w.rule.norms_rotated;
   p.pairs = hyper.rope_pairs;
   if (w.rule.rope >= 0) {
     p.rope_dims = hyper.rope_dims;
@@ -95,6 +96,10 @@ MixerInputs mixer_inputs(const ForwardContext& f, const DeviceStates& states, in
 
 SoftCap soft_cap(const ForwardContext& f, int layer) {
   return SoftCap::of(f.layer(layer).rule.softcap);
+}
+
+ChoiceRule choice_rule(const ForwardContext& f, const DeviceLayer& w) {
+  return {f.hyper().routing, w.selection_bias};
 }
 
 LogitRange logit_range(const ForwardContext& f) {

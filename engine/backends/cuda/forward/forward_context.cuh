@@ -12,6 +12,7 @@
 #include "engine/kernels/cuda/attention/soft_cap.cuh"
 #include "engine/kernels/cuda/kv/cache.cuh"
 #include "engine/kernels/cuda/kv/new_tokens.cuh"
+#include "engine/kernels/cuda/matvec/router.cuh"
 #include "engine/kernels/cuda/recurrent/attention_gate.cuh"
 
 namespace rigcast::engine::cuda {
@@ -59,6 +60,9 @@ MixerInputs mixer_inputs(const ForwardContext& f, const DeviceStates& states, in
 
 /// The bound of a layer's scores.
 SoftCap soft_cap(const ForwardContext& f, int layer);
+
+/// How a layer's experts are chosen.
+ChoiceRule choice_rule(const ForwardContext& f, const DeviceLayer& w);
 
 /// What the head's products become.
 LogitRange logit_range(const ForwardContext& f);

@@ -7,8 +7,8 @@
 namespace rigcast::engine::cuda {
 
 /// visit({&layer.q, &layer.k, &layer.v}) and so on, for every product of attention, a recurrent
-/// mixer and a dense FFN. The layer may be a Layer or a DeviceLayer; matrices that it does not have
-/// are visited as well.
+/// mixer, a dense FFN and a shared expert. The layer may be a Layer or a DeviceLayer; matrices that
+/// it does not have are visited as well.
 template <class AnyLayer, class Visit>
 void for_each_product(const AnyLayer& layer, const Visit& visit) {
   using Matrices = std::initializer_list<const decltype(AnyLayer::q)*>;
@@ -21,6 +21,8 @@ void for_each_product(const AnyLayer& layer, const Visit& visit) {
   visit(Matrices{&layer.mixer_out});
   visit(Matrices{&layer.gate, &layer.up});
   visit(Matrices{&layer.down});
+  visit(Matrices{&layer.shared_gate, &layer.shared_up});
+  visit(Matrices{&layer.shared_down});
 }
 
 }  // namespace rigcast::engine::cuda

@@ -105,7 +105,7 @@ void queue_mixer(State& s, const SequenceRows& step, int layer) {
 void queue_experts_of(State& s, const SequenceRows& step, int layer) {
   const ForwardContext f = s.forward();
   if (s.on_host().computes_experts(layer))
-    s.host->compute_experts(layer, {f.hidden_row(0), step.owners, step.rows});
+    compute_experts_on_host(f, *s.host, layer, {f.hidden_row(0), step.owners, step.rows});
   else if (step.rows <= kFewExpertRows)
     for (int row = 0; row < step.rows; ++row) queue_experts(f, f.layer(layer), row);
   else

@@ -229,7 +229,7 @@ void HostWorker::through(int first, int end, const RowOwners& of, std::span<floa
 }
 
 void HostWorker::mixture(int layer, const RowOwners& of, std::span<float> hidden) {
-  on_rows(of, hidden, [&](Worker& worker) { layers_.experts().compute(worker, layer, {}); });
+  on_rows(of, hidden, [&](Worker& worker) { layers_.experts().compute_chosen(worker, layer); });
 }
 
 void HostWorker::attend(int layer, const RowOwners& of, std::span<const float> projected,

@@ -59,23 +59,45 @@ __global__ void __launch_bounds__(32 * kWarps) batch_logits(const Logits in) {
   }
 }
 
-// One warp per token.
+// One warp per token. Shared memory: for each its logits, and where there is a bias of the choice
+// as many scores.
 __global__ void __launch_bounds__(32 * kWarps)
-    batch_choices(const float* logits, bool normalised, const ExpertGroups g) {
-  __shared__ float of_warp[kWarps][kMaxExperts];
+    batch_choices(const float* logits, const __grid_constant__ ChoiceRule rule,
+                  const __grid_constant__ ExpertGroups g) {
+  extern __shared__ float of_warps[];
   allow_next_kernel();
   wait_for_inputs();
   const int lane = threadIdx.x % 32;
   const std::int64_t token = std::int64_t(blockIdx.x) * kWarps + threadIdx.x / 32;
   if (token >= g.tokens) return;
-  float* const mine = of_warp[threadIdx.x / 32];
+  const int warp = int(threadIdx.x) / 32;
+  float* const mine = of_warps + warp * g.experts;
   for (int e = lane; e < g.experts; e += 32) mine[e] = __ldcg(logits + token * g.experts + e);
   __syncwarp();
   int* const ids = g.chosen.ids + token * g.chosen.used;
-  top_k_experts(mine, g.experts, g.chosen.used, normalised,
+  top_k_experts({mine, mine + kWarps * g.experts, g.experts}, g.chosen.used, rule,
                 {ids, g.chosen.weights + token * g.chosen.used});
   // Integer counts do not depend on the order of additions. A lane reads what it wrote itself.
   if (lane < g.chosen.used) atomicAdd(g.counts + ids[lane], 1);
+}
+
+// The weights of the shared expert: one warp per token.
+__global__ void __launch_bounds__(32 * kWarps)
+    shared_weights(const SharedRouter router, const float* x, int columns, int tokens) {
+  allow_next_kernel();
+  wait_for_inputs();
+  const int lane = threadIdx.x % 32;
+  const std::int64_t token = std::int64_t(blockIdx.x) * kWarps + threadIdx.x / 32;
+  if (token >= tokens) return;
+  const auto* w = reinterpret_cast<const float4*>(router.w);
+  const auto* row = reinterpret_cast<const float4*>(x + token * columns);
+  float sum = 0;
+  for (int i = lane; i < columns / 4; i += 32) {
+    const float4 a = w[i], b = __ldcg(row + i);
+    sum = fmaf(a.x, b.x, fmaf(a.y, b.y, fmaf(a.z, b.z, fmaf(a.w, b.w, sum))));
+  }
+  for (int d = 16; d > 0; d /= 2) sum += __shfl_xor_sync(~0u, sum, d);
+  if (lane == 0) router.weight[token] = sigmoid(sum);
 }
 
 // Prefix sums over the block: the sum of the threads before this one, and the sum of all.
@@ -198,14 +220,24 @@ int most_groups(int tokens, int used, int experts, int group_tokens) {
 void route_batch(const Router& router, const float* x, const ExpertGroups& g,
                  const Stream& stream) {
   const DeviceMatrix& w = router.w;
-  if (w.rows != g.experts || w.rows > kMaxExperts || g.chosen.used > w.rows ||
-      g.chosen.used > kMaxExpertsPerToken || w.columns % 32 != 0)
-    throw std::invalid_argument("route_batch: too many experts, or columns that are not 32s");
+  check_choice(w, router.rule, g.chosen.used);
+  if (w.rows != g.experts) throw std::invalid_argument("route_batch: a row for each expert");
   if (g.tokens == 0) return;
   queue_logits(router, x, g, stream);
-  launch(stream, {dim3(unsigned((g.tokens + kWarps - 1) / kWarps)), dim3(32 * kWarps)},
-         Start::kEarly, batch_choices, router.logits, router.normalised, g);
+  const int values = kWarps * g.experts * (router.rule.selection_bias ? 2 : 1);
+  const Shape shape{dim3(unsigned((g.tokens + kWarps - 1) / kWarps)), dim3(32 * kWarps),
+                    std::size_t(values) * sizeof(float)};
+  launch(stream, shape, Start::kEarly, batch_choices, router.logits, router.rule, g);
+  weigh_shared_expert(router.shared, x, int(w.columns), g.tokens, stream);
   launch(stream, {dim3(unsigned(g.experts)), dim3(kSortThreads)}, Start::kEarly, sort_choices, g);
+}
+
+void weigh_shared_expert(const SharedRouter& router, const float* x, int columns, int tokens,
+                         const Stream& stream) {
+  if (!router.w || tokens < 1) return;
+  if (columns % 4 != 0) throw std::invalid_argument("weigh_shared_expert: columns must be 4s");
+  launch(stream, {dim3(unsigned((tokens + kWarps - 1) / kWarps)), dim3(32 * kWarps)}, Start::kEarly,
+         shared_weights, router, x, columns, tokens);
 }
 
 void add_experts(const ExpertGroups& groups, const float* rows, const ExpertSums& sums,

@@ -35,9 +35,15 @@ int group_tokens_for(int tokens, int used, int experts);
 int most_groups(int tokens, int used, int experts, int group_tokens);
 
 /// Chooses experts as route() does, for each row of x[tokens][columns]; then fills the rest of
-/// `groups`. router.logits: [tokens][experts]; router.arrivals is not used.
+/// `groups`. router.logits: [tokens][experts]; router.arrivals is not used. router.shared.weight:
+/// [tokens].
 void route_batch(const Router& router, const float* x, const ExpertGroups& groups,
                  const Stream& stream);
+
+/// router.weight[token] = the weight of the shared expert for each row of x[tokens][columns], if
+/// there is such a router.
+void weigh_shared_expert(const SharedRouter& router, const float* x, int columns, int tokens,
+                         const Stream& stream);
 
 /// Where the weighted sums of experts go: [token][width].
 struct ExpertSums {

@@ -42,6 +42,7 @@ struct NewTokenInputs {
   float norm_eps = 0;
   /// Norms subtract the mean of the head, and have weights of all heads, one after the other.
   bool layer_norms = false;
+  bool norms_rotated = false;  // norms are behind the rotation
   RopePairs pairs = RopePairs::kInterleaved;
   int rope_dims = 0;  // the first elements of a head, which are rotated; even
   /// [token][rope_dims / 2], from compute_rope_angles(). The kernel reads it, and the position,

@@ -147,13 +147,11 @@ struct NewHeads {
 
   __device__ void query(int head) const {
     load_head(p.q, token, head, dim, own, lane);
-    if (p.q_norm) norm(p.q_norm, head);
-    rotate(own, rope_cos_sin, p, lane);
+    norm_and_rotate(p.q_norm, head);
   }
   __device__ void key(int head) const {
     load_head(p.k, token, head, dim, own, lane);
-    if (p.k_norm) norm(p.k_norm, head);
-    rotate(own, rope_cos_sin, p, lane);
+    norm_and_rotate(p.k_norm, head);
   }
   __device__ void value(int head) const { load_head(p.v, token, head, dim, own, lane); }
 
@@ -164,6 +162,11 @@ struct NewHeads {
       weight += head * dim;
     }
     normalise(own, weight, p.norm_eps, dim, lane);
+  }
+  __device__ void norm_and_rotate(const float* weight, int head) const {
+    if (weight && !p.norms_rotated) norm(weight, head);
+    rotate(own, rope_cos_sin, p, lane);
+    if (weight && p.norms_rotated) norm(weight, head);
   }
 };
 

@@ -13,8 +13,10 @@ struct ExpertsSum {
   float* out = nullptr;        // [rows]
 };
 /// sum.out = sum.add + sum of weights[i] * ((down of expert i) x[i] + its bias), where x[i] is
-/// token i of `x`.
+/// token i of `x`. A shared expert's down, of the same format, is multiplied with what follows
+/// these, and added as it is.
 void experts_down(const DeviceMatrixStack& down, const ChosenExperts& experts, const Inputs& x,
-                  const ExpertsSum& sum, const Stream& stream, Start start);
+                  const ExpertsSum& sum, const Stream& stream, Start start,
+                  const DeviceMatrix& shared = {});
 
 }  // namespace rigcast::engine::cuda

@@ -30,11 +30,28 @@ struct GateUp {
   Outputs out;
   const int* ids;  // null: no experts
   GateFunction function;
+  // Of the expert that all tokens pass: its rows follow those of the chosen ones, as if it were
+  // more of them.
+  SoaView shared_gate, shared_up;
+  std::int64_t shared_rows;
+  int chosen;           // experts before it
+  const float* weight;  // of what is not chosen; null: 1
 };
 
 __device__ SoaView of_expert(SoaView v, std::size_t at) {
   const auto moved = [&](const std::uint8_t* p) { return p ? p + at : nullptr; };
   return {moved(v.codes), moved(v.high), moved(v.fields), moved(v.scales)};
+}
+
+__device__ bool is_chosen(const GateUp& g) { return g.ids && int(blockIdx.y) < g.chosen; }
+
+// The rows of the matrices that this block multiplies, and the first of its slice of them.
+struct MatrixRows {
+  std::int64_t count, first;
+};
+__device__ MatrixRows rows_of(const GateUp& g) {
+  if (!g.ids || is_chosen(g)) return {g.rows, 0};
+  return {g.shared_rows, (int(blockIdx.y) - g.chosen) * g.rows};
 }
 
 // The id of this block's expert.
@@ -53,6 +70,7 @@ struct Weights {
 };
 __device__ Weights weights_of(const GateUp& g) {
   if (!g.ids) return {g.gate.view, g.up.view};
+  if (!is_chosen(g)) return {g.shared_gate, g.shared_up};
   wait_for_inputs();
   const std::size_t id = expert_of(g);
   if (g.gate.bias && threadIdx.x < 2) {  // write_out() reads them at the end
@@ -64,6 +82,11 @@ __device__ Weights weights_of(const GateUp& g) {
 
 __device__ float gate_of(float x, GateFunction function) {
   return x / (1 + expf(-gate_exponent(x, function)));
+}
+
+// True if the block has no rows: the last slice of the shared expert may be narrower.
+__device__ bool is_idle(const MatrixRows& rows) {
+  return rows.first + std::int64_t(blockIdx.x) * kRowsOfBlock >= rows.count;
 }
 
 // The products for row lane / 8 of the warp's four rows.
@@ -81,18 +104,21 @@ __device__ void add_biases(const GateUp& g, int lane, Products& to) {
   to.up += g.up.bias[at];
 }
 
-__device__ float gated(const Products& products, GateFunction function) {
-  const GateAndUp in = as_taken(products.gate, products.up, function);
-  return gate_of(in.gate, function) * in.up;
+__device__ float gated(const GateUp& g, Products products, int lane) {
+  if (g.ids && !is_chosen(g)) {
+    const float x = gate_of(products.gate, GateFunction::kSilu) * products.up;
+    return g.weight ? x * load_input4(g.weight) : x;
+  }
+  if (g.gate.bias) add_biases(g, lane, products);
+  const GateAndUp in = as_taken(products.gate, products.up, g.function);
+  const float x = gate_of(in.gate, g.function) * in.up;
+  return g.weight && !g.ids ? x * load_input4(g.weight) : x;
 }
 
 __device__ void write_out(const GateUp& g, Products products) {
   __shared__ float values[kRowsOfBlock];
   const int lane = threadIdx.x % 32;
-  if (lane % 8 == 0) {
-    if (g.gate.bias) add_biases(g, lane, products);
-    values[first_hidden_in_block() + lane / 8] = gated(products, g.function);
-  }
+  if (lane % 8 == 0) values[first_hidden_in_block() + lane / 8] = gated(g, products, lane);
   __syncthreads();
   if (threadIdx.x >= 32) return;
   const std::int64_t row = std::int64_t(blockIdx.x) * kRowsOfBlock + lane;
@@ -110,13 +136,15 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocks<F>)
   extern __shared__ __align__(16) std::byte shared[];
   allow_next_kernel();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const MatrixRows rows = rows_of(g);
+  if (is_idle(rows)) return;
   const Weights weights = weights_of(g);
-  const std::int64_t row = first_hidden_row(g.rows);
+  const std::int64_t row = first_hidden_row(rows.count, rows.first);
   Products products;
   stream_rows<Lane, kRows, Stages<Lane>>(
       shared + warp * Stages<Lane>::kBytes, steps_of<Lane>(g.columns), 2,
       [&](int i) {
-        return RowGroup{i == 0 ? weights.gate : weights.up, row, g.rows, g.columns};
+        return RowGroup{i == 0 ? weights.gate : weights.up, row, rows.count, g.columns};
       },
       [] { wait_for_inputs(); }, [&](int) { return g.x; },
       [&](int i, const float(&sums)[kRows]) {
@@ -130,16 +158,18 @@ __global__ void __launch_bounds__(32 * kWarps, 2)
   extern __shared__ __align__(16) std::byte shared[];
   allow_next_kernel();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const MatrixRows rows = rows_of(g);
+  if (is_idle(rows)) return;
   const Weights weights = weights_of(g);
-  const std::int64_t row = first_hidden_row(g.rows);
+  const std::int64_t row = first_hidden_row(rows.count, rows.first);
   Products products;
   for (int i = 0; i < 2; ++i) {
     on_device_for_format(i == 0 ? g.gate.format : g.up.format, [&]<QuantFormat F>() {
       using Lane = LaneDot<F, kRows>;
-      const RowGroup rows{i == 0 ? weights.gate : weights.up, row, g.rows, g.columns};
+      const RowGroup group{i == 0 ? weights.gate : weights.up, row, rows.count, g.columns};
       stream_rows<Lane, kRows, Stages<Lane>>(
           shared + warp * Stages<Lane>::kBytes, steps_of<Lane>(g.columns), 1,
-          [&](int) { return rows; }, [] { wait_for_inputs(); }, [&](int) { return g.x; },
+          [&](int) { return group; }, [] { wait_for_inputs(); }, [&](int) { return g.x; },
           [&](int, const float(&sums)[kRows]) {
             (i == 0 ? products.gate : products.up) = sum_rows(sums, lane);
           });
@@ -184,22 +214,48 @@ GateUp checked(const DeviceMatrixStack& gate, const DeviceMatrixStack& up, const
           x,
           out,
           nullptr,
-          function};
+          function,
+          {},
+          {},
+          0,
+          0,
+          nullptr};
 }
 
 }  // namespace
 
 void gate_up(const DeviceMatrix& gate, const DeviceMatrix& up, const Inputs& x, const Outputs& out,
-             const Stream& stream, Start start, GateFunction function) {
-  launch_gate_up(checked({gate, 0}, {up, 0}, x, out, function), 1, stream, start);
+             const Stream& stream, Start start, GateFunction function, const float* weight) {
+  GateUp g = checked({gate, 0}, {up, 0}, x, out, function);
+  g.weight = weight;
+  launch_gate_up(g, 1, stream, start);
+}
+
+bool joins_gate_up(const SharedExpert& shared, const DeviceMatrixStack& gate,
+                   const DeviceMatrixStack& up) {
+  return shared.gate.format == gate.first.format && shared.up.format == up.first.format &&
+         gate.first.rows % kRowsOfBlock == 0 && shared.gate.rows % kRowsOfBlock == 0;
 }
 
 void experts_gate_up(const DeviceMatrixStack& gate, const DeviceMatrixStack& up,
                      const ChosenExperts& experts, const Inputs& x, const Outputs& out,
-                     const Stream& stream, Start start, GateFunction function) {
+                     const Stream& stream, Start start, GateFunction function,
+                     const SharedExpert& shared) {
   GateUp g = checked(gate, up, x, out, function);
   g.ids = experts.ids;
-  launch_gate_up(g, experts.used, stream, start);
+  g.chosen = experts.used;
+  int blocks = experts.used;
+  if (shared) {
+    if (!joins_gate_up(shared, gate, up) || shared.gate.columns != gate.first.columns ||
+        shared.up.rows != shared.gate.rows || shared.up.columns != shared.gate.columns)
+      throw std::invalid_argument("gate_up: the shared expert does not fit beside the others");
+    g.shared_gate = view_of(shared.gate);
+    g.shared_up = view_of(shared.up);
+    g.shared_rows = shared.gate.rows;
+    g.weight = shared.weight;
+    blocks += int((g.shared_rows + g.rows - 1) / g.rows);
+  }
+  launch_gate_up(g, blocks, stream, start);
 }
 
 }  // namespace rigcast::engine::cuda

@@ -19,9 +19,12 @@ __device__ __forceinline__ int first_hidden_in_block() {
   return int(threadIdx.x / 32) * kHiddenRows;
 }
 
-/// The index within the matrix; a warp past the last row repeats the last rows.
-__device__ __forceinline__ std::int64_t first_hidden_row(std::int64_t rows) {
-  const std::int64_t row = std::int64_t(blockIdx.x) * kHiddenRowsOfBlock + first_hidden_in_block();
+/// The index within the matrix, of whose rows the first block has those from `first` on; a warp
+/// past the last row repeats the last rows.
+__device__ __forceinline__ std::int64_t first_hidden_row(std::int64_t rows,
+                                                         std::int64_t first = 0) {
+  const std::int64_t row =
+      first + std::int64_t(blockIdx.x) * kHiddenRowsOfBlock + first_hidden_in_block();
   return row < rows ? row : (rows - 1) / kHiddenRows * kHiddenRows;
 }
 

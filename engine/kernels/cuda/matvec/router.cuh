@@ -10,11 +10,16 @@ namespace rigcast::engine::cuda {
 /// equal ones.
 struct Router {
   DeviceMatrix w;  // F32, F16 or BF16, a row for each expert, up to kMaxExperts
-  bool normalised = false;
+  ChoiceRule rule{};
   float* logits = nullptr;       // [experts]: the kernel's work buffer
   unsigned* arrivals = nullptr;  // 0 before the first launch, and after each one
   const float* bias = nullptr;   // [experts], of logits; null: none
+  SharedRouter shared{};
 };
+
+/// Throws std::invalid_argument if route() does not choose `used` experts by this rule.
+void check_choice(const DeviceMatrix& w, const ChoiceRule& rule, int used);
+
 void route(const Router& router, const float* x, const ChosenExperts& chosen, const Stream& stream,
            Start start);
 

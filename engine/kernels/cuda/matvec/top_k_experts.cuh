@@ -1,5 +1,6 @@
 #pragma once
-// Device code: softmax and top-k, which choose a token's experts from its router logits.
+// Device code: softmax or sigmoids, groups and top-k, which choose a token's experts from its
+// router logits.
 
 #include <cstdint>
 
@@ -39,37 +40,109 @@ __device__ inline Softmax softmax_of(const float* logits, int experts) {
   return s;
 }
 
+__device__ inline float sigmoid(float x) { return 1 / (1 + expf(-x)); }
+
+/// A token's logits, and room for as many scores, both in shared memory.
+struct RouterScores {
+  const float* logits;
+  float* scores;
+  int experts;
+};
+
+// The probabilities of a token's experts.
+struct Probabilities {
+  const RouterScores& in;
+  bool sigmoids;
+  Softmax softmax;
+
+  __device__ Probabilities(const RouterScores& of, bool by_sigmoids)
+      : in(of),
+        sigmoids(by_sigmoids),
+        softmax(by_sigmoids ? Softmax{} : softmax_of(of.logits, of.experts)) {}
+  __device__ float of(int expert) const {
+    return sigmoids ? sigmoid(in.logits[expert]) : softmax.of(in.logits[expert]);
+  }
+};
+
+// The sum of the two best scores in the group of this lane.
+template <class ScoreOf>
+__device__ float group_score(int width, const ScoreOf& score_of) {
+  const int lane = threadIdx.x % 32;
+  float best = -INFINITY, second = -INFINITY;
+  // Each lane begins elsewhere: groups are often as wide as there are banks.
+  for (int i = 0, e = lane % width; i < width; ++i, e = e + 1 == width ? 0 : e + 1) {
+    const float score = score_of(lane * width + e);
+    const float own = isnan(score) ? -INFINITY : score;
+    second = fmaxf(second, fminf(best, own));
+    best = fmaxf(best, own);
+  }
+  return best + second;
+}
+
+// Bit set over this lane's experts: those outside of the groups with the best scores.
+template <class ScoreOf>
+__device__ std::uint32_t outside_groups(int experts, const ExpertRouting& routing,
+                                        const ScoreOf& score_of) {
+  const int lane = threadIdx.x % 32, width = experts / routing.groups;
+  std::uint64_t own = lane < routing.groups ? key_of(group_score(width, score_of), lane) : 0;
+  std::uint32_t kept = 0;
+  for (int i = 0; i < routing.groups_used; ++i) {
+    const int group = expert_of(first_of_warp(own));
+    kept |= 1u << group;
+    if (lane == group) own = 0;
+  }
+  std::uint32_t outside = 0;
+  for (int e = lane, k = 0; e < experts; e += 32, ++k)
+    if (!(kept >> (e / width) & 1)) outside |= 1u << k;
+  return outside;
+}
+
 /// Where a token's choices are written: [used] each.
 struct Choices {
   int* ids;
   float* weights;
 };
 
-/// Chooses the `used` most probable experts of a token, with one warp; lane i keeps the i-th.
-/// logits[experts] is in shared memory.
-__device__ inline void top_k_experts(const float* logits, int experts, int used, bool normalised,
+/// Chooses the `used` most probable experts of a token, with one warp; lane i keeps the i-th. As
+/// ref::choose_experts has it: by logits, or where there is a bias of the choice by the biased
+/// probabilities; among experts of the groups that these scores choose.
+__device__ inline void top_k_experts(const RouterScores& in, int used, const ChoiceRule& rule,
                                      const Choices& to) {
-  const int lane = threadIdx.x % 32;
-  const Softmax softmax = softmax_of(logits, experts);
-  static_assert(kMaxExperts <= 32 * 32 && kMaxExpertsPerToken <= 32);
+  const int lane = threadIdx.x % 32, experts = in.experts;
+  const ExpertRouting& routing = rule.routing;
+  const Probabilities probabilities(in, routing.sigmoid);
+  static_assert(kMaxExperts <= 32 * 32 && kMaxExpertsPerToken <= 32 && kMaxExpertGroups <= 32);
+  const float* scores = in.logits;
+  if (rule.selection_bias) {
+    for (int e = lane; e < experts; e += 32)
+      in.scores[e] = probabilities.of(e) + rule.selection_bias[e];
+    __syncwarp();
+    scores = in.scores;
+  }
   std::uint32_t taken = 0;  // bit set over this lane's experts: lane, lane + 32, ...
+  if (routing.groups_used < routing.groups)
+    taken = outside_groups(experts, routing, [&](int e) {
+      return rule.selection_bias ? scores[e] : probabilities.of(e);
+    });
   int chosen = 0;
   float probability = 0, sum = 0;
   for (int i = 0; i < used; ++i) {
     std::uint64_t first = 0;
     for (int e = lane, k = 0; e < experts; e += 32, ++k) {
-      const std::uint64_t key = taken >> k & 1 ? 0 : key_of(logits[e], e);
+      const std::uint64_t key = taken >> k & 1 ? 0 : key_of(scores[e], e);
       first = key > first ? key : first;
     }
     const int expert = expert_of(first_of_warp(first));
     if (expert % 32 == lane) taken |= 1u << (expert / 32);
-    const float p = softmax.of(logits[expert]);
+    const float p = probabilities.of(expert);
     sum += p;
     if (lane == i) chosen = expert, probability = p;
   }
   if (lane >= used) return;
+  constexpr float kMinSum = 0x1p-14f;
   to.ids[lane] = chosen;
-  to.weights[lane] = normalised ? probability / sum : probability;
+  to.weights[lane] =
+      routing.scale * (routing.normalised ? probability / fmaxf(sum, kMinSum) : probability);
 }
 
 }  // namespace rigcast::engine::cuda
