@@ -337,7 +337,7 @@ void add_attention_output(const ForwardContext& f, const DeviceLayer& w, int tok
 
 void add_mixer_output(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   const Branch branch(f, w.attention_post_norm);
-  multiply_attention(f, {w.mixer_out, nullptr, branch}, tokens, false);
+  multiply_attention(f, of_branch(w.mixer_out, nullptr, branch), tokens, false);
   branch.finish(tokens);
 }
 
