@@ -11,7 +11,7 @@
 # code-80 and code-75 are the tests and the sanitizer with nothing but PTX of that capability, which
 # any later GPU compiles when it starts: what cards of 8.x and 7.5 run, without having one. pack
 # builds them.
-# When they are asked for: soak, which decodes for minutes; batch and prompt_steps, benchmarks of steps of
+# When they are asked for: kernels, where a token's time goes, kernel by kernel; soak, which decodes for minutes; batch and prompt_steps, benchmarks of steps of
 # many sequences; peers, which sets llama.cpp's llama-batched-bench beside the first; peers-families, one
 # sequence of a model of each family; probes; gpu-resident, gpu-files, gpu-files-2, gpu-shared, gpu-kv,
 # gpu-kv-2, gpu-kv-3, gpu-users, gpu-users-kv, gpu-families, gpu-fit, quick and transformers, suites of
@@ -33,7 +33,7 @@ program_of() {
   case $1 in
     tests | sanitizer | soak) echo test_cuda ;;
     code-* | sanitizer-*) echo "test_cuda_${1#*-}" ;;
-    matvec | small_batch_gemm | attention | sample | upload | engine | hybrid | batch | prompt_steps)
+    matvec | small_batch_gemm | attention | sample | upload | engine | hybrid | batch | prompt_steps | kernels)
       echo "bench_gpu_$1" ;;
     run | peers | peers-families | probes | quick | gpu-* | transformers | llama-cpp-* | llama-server) echo rigcast ;;
     *) fail "no part $1: $all_parts soak $validation_parts peers peers-families gpu-fit quick transformers llama-cpp-* llama-server" ;;
@@ -209,6 +209,10 @@ run() {
       matvec | small_batch_gemm | attention | sample | upload | engine | hybrid | batch | prompt_steps)
         "$dir/bench_gpu_$part" > "$log/$part.txt" 2>&1 || failed=1
         cat "$log/$part.txt" ;;
+      kernels)
+        for row in "llama-3.1-8b Q4_K_M 512 32768" "qwen2.5-0.5b Q8_0" "qwen2.5-32b Q4_K_M" "qwen3-30b-a3b Q4_K_M"; do
+          "$dir/bench_gpu_kernels" $row || failed=1
+        done | tee "$log/kernels.txt" ;;
       peers | peers-families | probes | quick | gpu-* | transformers | llama-cpp-* | llama-server)
         run_program "$dir" "$part" "$log" || failed=1 ;;
       run)

@@ -5,7 +5,7 @@
 #   scripts/nightly.sh [MINUTES] [PART...]
 #
 # MINUTES of fuzzing (default: 240); the rest takes two to three hours on two cores.
-# PART: fuzzing, bench, sanitizers, hostile, http, ui, grid, sweeps, capacity, loads, pages,
+# PART: fuzzing, bench, peers, sanitizers, hostile, http, ui, grid, sweeps, capacity, loads, pages,
 # package; default: all, in this order.
 # Goes on when one of them fails, and ends with 1 then.
 set -uo pipefail
@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.." || exit 1
 minutes=240
 [[ ${1:-} =~ ^[0-9]+$ ]] && minutes=$1 && shift
 parts=("$@")
-[ ${#parts[@]} = 0 ] && parts=(fuzzing bench sanitizers hostile http ui grid sweeps capacity loads pages package)
+[ ${#parts[@]} = 0 ] && parts=(fuzzing bench peers sanitizers hostile http ui grid sweeps capacity loads pages package)
 failed=()
 
 # Runs a command on every core, with the number of the core as its last word.
@@ -30,6 +30,11 @@ on_all_cores() { # COMMAND...
 fuzzing() { scripts/fuzz.sh "$minutes"; }
 
 bench() { scripts/llama-bench.sh; } # llama.cpp for the tests that measure it
+
+peers() { # every family in six formats, this engine and llama.cpp beside float64; needs bench's libraries
+  scripts/setup.sh release -DRIGCAST_CUDA=OFF && cmake --build --preset release --target test_peers &&
+    build/release/tests/test_peers "[formats]"
+}
 
 sanitizers() { # all tests
   # nvcc's code is not instrumented: compute-sanitizer looks at it (scripts/gpu-check.sh).
@@ -92,7 +97,7 @@ package() { # Debian packages on a clean Debian, and their bytes from two folder
 
 for part in "${parts[@]}"; do
   if ! declare -F "$part" > /dev/null || [[ $part == *_* ]]; then
-    echo "nightly.sh: no part named $part: fuzzing, bench, sanitizers, hostile, http, ui, grid, sweeps, capacity, loads, pages, package" >&2
+    echo "nightly.sh: no part named $part: fuzzing, bench, peers, sanitizers, hostile, http, ui, grid, sweeps, capacity, loads, pages, package" >&2
     exit 2
   fi
 done

@@ -13,6 +13,20 @@ constexpr int kMinGroups = 4;
 
 int experts_used(const ModelSpec& m) { return m.moe ? m.moe->experts_used : 1; }
 
+// Widths of the widest layers: of a token's queries, of its keys or values, and of all three.
+struct AttentionWidths {
+  double q = 0, kv = 0, all = 0;
+};
+AttentionWidths attention_widths(const ModelSpec& m) {
+  AttentionWidths most;
+  for (int layer = 0; layer < m.layers; ++layer) {
+    const double q = double(m.heads * m.head_dim_of(layer)),
+                 kv = double(m.kv_heads_of(layer) * m.head_dim_of(layer));
+    most = {std::max(most.q, q), std::max(most.kv, kv), std::max(most.all, q + 2 * kv)};
+  }
+  return most;
+}
+
 // Of latent attention, for a token: queries that are brought to the cache's rows, what attention
 // makes of them, and the inputs of both products by head.
 double latent_floats(const ModelSpec& m) {
@@ -51,8 +65,8 @@ std::size_t expert_slot_bytes(std::size_t expert_bytes, int experts) {
 // both: 6 bytes at most.
 double cpu_buffer_bytes(const ModelSpec& m, double tokens) {
   constexpr double kFloat = 4, kInput = 6;
-  const double hidden = double(m.hidden), q = double(m.heads * m.head_dim),
-               kv = double(m.kv_heads * m.head_dim);
+  const AttentionWidths widths = attention_widths(m);
+  const double hidden = double(m.hidden), q = widths.q, kv = widths.kv;
   const double latent = latent_floats(m);
   const double rows = experts_used(m);  // of the FFN, for every token
   const double middle = double(m.moe ? m.moe->expert_ffn : m.ffn), dense = double(m.ffn);
@@ -70,8 +84,8 @@ double cpu_buffer_bytes(const ModelSpec& m, double tokens) {
 }
 
 std::size_t message_floats(const ModelSpec& m) {
-  const std::int64_t projected = (m.heads + 2 * m.kv_heads) * m.head_dim;
-  const std::int64_t part = m.heads * (m.head_dim + 2);
+  const AttentionWidths widths = attention_widths(m);
+  const auto projected = std::int64_t(widths.all), part = std::int64_t(widths.q) + 2 * m.heads;
   return std::size_t(std::max({projected, part, m.hidden + 2 * experts_used(m)}));
 }
 

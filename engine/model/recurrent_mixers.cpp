@@ -146,6 +146,13 @@ MixerWidths widths_of(const ModelSpec& m) {
   return is_delta_net(m) ? delta_net(m) : mamba_2(m);
 }
 
+// Heads are of one width, and groups of as many of them.
+bool is_whole(const ModelSpec& m, const MixerWidths& w) {
+  if (w.inner_size <= 0 || w.time_step_rank <= 0 || w.group_count <= 0) return false;
+  return w.inner_size % w.time_step_rank == 0 && w.time_step_rank % w.group_count == 0 &&
+         (!is_delta_net(m) || w.inner_size == w.time_step_rank * w.state_size);
+}
+
 }  // namespace
 
 RecurrentLayers recurrent_layers(const ModelSpec& m, const MixerWidths& w) {
@@ -169,8 +176,7 @@ RecurrentLayers recurrent_layers(const ModelSpec& m, const MixerWidths& w) {
 std::optional<MixerWidths> mixer_widths(const ModelSpec& m) {
   RIGCAST_ASSERT(m.recurrent);
   const MixerWidths w = widths_of(m);
-  const bool heads = w.inner_size > 0 && w.time_step_rank > 0 && w.group_count > 0;
-  if (!heads && !only_convolves(m)) return std::nullopt;
+  if (!only_convolves(m) && !is_whole(m, w)) return std::nullopt;
   if (w.conv_kernel < 2) return std::nullopt;
   if (recurrent_layers(m, w).layer_parameters != m.recurrent->layer_parameters) return std::nullopt;
   return w;

@@ -57,6 +57,10 @@ std::vector<RopeTable> rope_tables(const Hyperparameters& hyper, std::span<const
   return out;
 }
 
+std::int64_t most_rope_pairs(const Hyperparameters& hyper) {
+  return std::max(hyper.rope_dims, hyper.local_rope_dims) / 2;
+}
+
 float temperature_at(const Hyperparameters& hyper, TokenCount position) {
   const double steps = std::floor((double(position) + double(hyper.temperature_offset)) /
                                   double(hyper.temperature_tokens));

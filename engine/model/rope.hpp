@@ -2,6 +2,7 @@
 // Rotary position embedding: pairs of a head's elements are rotated by an angle proportional to the
 // position.
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct RopeTable {
 /// and, if hyper.local_rope_base is given, that of layers with a window. `factors` divide the
 /// first's frequencies; empty: none.
 std::vector<RopeTable> rope_tables(const Hyperparameters& hyper, std::span<const float> factors);
+
+/// The pairs of the table that has most.
+std::int64_t most_rope_pairs(const Hyperparameters& hyper);
 
 /// The frequencies of the first of rope_tables().
 std::vector<double> rope_frequencies(const Hyperparameters& hyper, std::span<const float> factors);

@@ -10,7 +10,7 @@
 namespace rigcast::engine {
 namespace {
 
-constexpr std::int64_t kMaxHeadDim = 256;
+constexpr std::int64_t kMaxHeadDim = 512;
 constexpr std::int64_t kMaxMambaHead = 128;
 constexpr std::int64_t kMaxRowWidth = 65536;
 constexpr int kMaxExperts = 1024, kMaxExpertsUsed = 32, kMaxExpertGroups = 32;
@@ -81,22 +81,20 @@ std::optional<Error> refuse_weights(const Model& model) {
       return refused(fmt::format("{} with norms or scales behind attention and an FFN beside it",
                                  model.spec.name),
                      "their results are added as they are there");
-    if (l.rule.kv_layer >= 0 || l.norms_values())
-      return refused(fmt::format("{} with values that are shared or normed", model.spec.name),
-                     "layers have values of their own there, as a matrix gives them");
-    if (uses(l.ops, OpKind::kLayerInput) || uses(l.ops, OpKind::kScale))
-      return refused(fmt::format("{} with inputs or scales of layers", model.spec.name),
+    if (l.rule.kv_layer >= 0)
+      return refused(fmt::format("{} with caches that layers share", model.spec.name),
+                     "layers have one of their own there");
+    if (uses(l.ops, OpKind::kLayerInput))
+      return refused(fmt::format("{} with inputs of layers", model.spec.name),
                      "layers have none there");
     if (l.has_shared_expert() && !l.ffn_post_norm.empty())
       return refused(fmt::format("{} with shared experts and a norm of their sum", model.spec.name),
                      "the host may compute the others");
-    if (l.attention.chunked)
-      return refused(fmt::format("{} with attention in chunks", model.spec.name),
-                     "windows slide there");
-    if (l.rule.plain_norms || (l.rule.norms_rotated && l.has_wide_head_norms()))
-      return refused(fmt::format("{} with norms of rotated heads without weights or over all heads",
-                                 model.spec.name),
-                     "these have a weight of a head's width there");
+    const bool has_norms = !l.q_norm.empty() || !l.k_norm.empty();
+    if ((l.rule.norms_rotated && l.has_wide_head_norms()) || (l.rule.plain_norms && has_norms))
+      return refused(
+          fmt::format("{} with two norms of heads, or one of all rotated heads", model.spec.name),
+          "a head has one of its own there");
     const ExpertRouting& routing = model.hyper.routing;
     if (uses(l.ops, LayerWeight::kRouter) && routing.scales_input)
       return refused(fmt::format("{} with weights of what experts read", model.spec.name),
@@ -108,18 +106,12 @@ std::optional<Error> refuse_weights(const Model& model) {
   return std::nullopt;
 }
 
-// Vectors and blocks of the cache are of one width for all layers.
 std::optional<Error> refuse_heads(const Model& model) {
   for (const Layer& l : model.layers) {
-    const AttentionShape &own = l.attention, &first = model.layers.front().attention;
+    const AttentionShape& own = l.attention;
     if (own.head_dim % 8 != 0 || own.head_dim > kMaxHeadDim)
       return refused(fmt::format("{} with heads of {}", model.spec.name, own.head_dim),
                      fmt::format("heads are a multiple of 8 up to {} wide there", kMaxHeadDim));
-    if (own.head_dim != first.head_dim || own.kv_heads != first.kv_heads)
-      return refused(
-          fmt::format("{} with layers of {} KV heads of {} and of {} of {}", model.spec.name,
-                      first.kv_heads, first.head_dim, own.kv_heads, own.head_dim),
-          "all layers have the same heads there");
   }
   return std::nullopt;
 }

@@ -138,19 +138,46 @@ double widest_ffn(const ModelSpec& m) {
   return std::max({dense_ffn(m), m.moe ? double(m.moe->expert_ffn) : 0, shared_ffn(m)});
 }
 
+// Widths of the widest layers: of a token's queries, and of its queries, keys and values. Mirrors
+// attention_widths (engine/backends/cuda/forward/buffer_sizes.cpp).
+struct AttentionWidths {
+  double q = 0, all = 0, head = 0;
+};
+AttentionWidths attention_widths(const ModelSpec& m) {
+  AttentionWidths most;
+  for (int layer = 0; layer < m.layers; ++layer) {
+    const auto head = double(m.head_dim_of(layer));
+    const double q = m.heads * head;
+    most = {std::max(most.q, q), std::max(most.all, q + 2 * m.kv_heads_of(layer) * head),
+            std::max(most.head, head)};
+  }
+  return most;
+}
+
+// The most parts of a token's attention. Mirrors most_attention_splits
+// (engine/kernels/cuda/attention/most_splits.hpp).
+int attention_splits(const ModelSpec& m, int units, bool fp16) {
+  int most = 1;
+  for (int layer = 0; layer < m.layers; ++layer) {
+    const std::int64_t head = m.head_dim_of(layer);
+    const int blocks = (fp16 ? 2 : 3) - (head > 128 ? 1 : 0);
+    most = std::max(most, blocks * units / (m.kv_heads_of(layer) * (head > 256 ? 2 : 1)));
+  }
+  return most;
+}
+
 // Bytes of the buffers of a step of one token, except logits: partial attention by as many thread
 // blocks as fill the GPU, and one for the host's. Mirrors allocate_token_buffers
 // (engine/backends/cuda/forward/buffers.cu) and attention_splits
 // (engine/kernels/cuda/attention/decode_attention.cu).
 double token_buffer_bytes(const MemoryContext& s, DeviceIndex gpu) {
   const ModelSpec& m = s.model;
-  const double q = double(m.heads * m.head_dim);
+  const double q = attention_widths(m).q;
   const double of_experts = m.moe ? double(m.moe->experts_used) * double(m.moe->expert_ffn) : 0;
   const double ffn = std::max(dense_ffn(m), of_experts + shared_ffn(m));
   const int units = s.rig.gpus[std::size_t(gpu)].units.value_or(0);
   const bool fp16 = s.kv.types.k == QuantFormat::kF16 && s.kv.types.v == QuantFormat::kF16;
-  const int blocks = (fp16 ? 2 : 3) - (m.head_dim > 128 ? 1 : 0);
-  const int splits = 1 + std::max(1, blocks * units / m.kv_heads);
+  const int splits = 1 + attention_splits(m, units, fp16);
   return (q + ffn) * (kFloat + kRounded) + splits * (q + 2.0 * m.heads) * kFloat + kDraw;
 }
 
@@ -161,7 +188,8 @@ double gpu_vector_bytes(const MemoryContext& s, bool copies_experts) {
   constexpr double kId = 4;
   const ModelSpec& m = s.model;
   const double n = s.settings.ubatch, hidden = double(m.hidden);
-  const double q = double(m.heads * m.head_dim), kv = double(m.kv_heads * m.head_dim);
+  const AttentionWidths widths = attention_widths(m);
+  const double q = widths.q;
   const double expert = m.moe ? double(m.moe->expert_ffn) : 0;
   const double middle = widest_ffn(m);
   // Of a recurrent layer what its matrices give, and what is convolved of it once more.
@@ -172,8 +200,8 @@ double gpu_vector_bytes(const MemoryContext& s, bool copies_experts) {
                 double(m.recurrent->layer_parameters - m.recurrent->layer_f32_parameters) / hidden
           : 0;
   double bytes = n * mixed * kFloat;
-  bytes += n * (hidden * (2 * kFloat + kRounded) + (q + 2 * kv) * kFloat + q * kHalf +
-                double(m.head_dim) * kFloat + kId);
+  bytes += n * (hidden * (2 * kFloat + kRounded) + widths.all * kFloat + q * kHalf +
+                widths.head * kFloat + kId);
   bytes += n * (std::max({hidden, q, middle}) + 2 * middle) * kHalf;
   double between = std::min<double>(n, kMaxSmallBatch) * std::max(dense_ffn(m), shared_ffn(m));
   const std::vector<bool> grouped = layers_with_grouped_gemm(s);
@@ -221,7 +249,8 @@ double further_gpu_bytes(const MemoryContext& s, const Placement& p) {
   if (!serves_steps(s)) return 0;
   constexpr double kSplits = 4096, kPadding = 15;
   const ModelSpec& m = s.model;
-  const double partials = double(m.heads) * kSplits * double(2 + m.head_dim) * sizeof(float);
+  const double partials =
+      double(m.heads) * kSplits * (2 + attention_widths(m).head) * sizeof(float);
   if (p.head_on == kHost) return partials;
   return partials + (step_sequences(s) + kPadding) * (double(m.vocabulary) * sizeof(float) + kDraw);
 }

@@ -99,7 +99,8 @@ inline bool is_one_of(std::string_view name, std::initializer_list<std::string_v
   return std::ranges::find(names, name) != names.end();
 }
 
-/// Heads of 128 values, as all published models have; two share a key. Layers that attend are every
+/// Heads of 128 values, as all published models of a delta net have; those of Mamba are twice as
+/// wide as the embedding, together; two share a key. Layers that attend are every
 /// fourth, or every second.
 inline void give_recurrent_layers(ModelSpec& m) {
   const bool is_delta_net = m.architecture.starts_with("qwen35");
@@ -107,7 +108,7 @@ inline void give_recurrent_layers(ModelSpec& m) {
   if (!is_delta_net && !is_mamba && !m.architecture.starts_with("lfm2")) return;
   m.attention_gate = is_delta_net;
   const MixerWidths widths = is_delta_net ? MixerWidths{4, 4 * 128, 128, 4, 2}
-                             : is_mamba   ? MixerWidths{4, 8 * 32, 128, 8, 2}
+                             : is_mamba   ? MixerWidths{4, 2 * m.hidden, 128, 8, 2}
                                           : MixerWidths{3};
   m.recurrent = recurrent_layers(m, widths);
   if (is_delta_net) m.recurrent->full_attention_every = 4;

@@ -42,7 +42,9 @@ bool rotates_nowhere(const ModelSpec&, int) { return false; }
 constexpr std::string_view kMixerKeys[] = {"ssm.conv_kernel", "ssm.group_count", "ssm.inner_size",
                                            "ssm.state_size", "ssm.time_step_rank"};
 
-constexpr NeutralKey kHybridNeutral[] = {{"rope.scaling.finetuned", 0, "turn queries and keys"}};
+// Without the key RoPE is on, as of "granite".
+constexpr NeutralKey kHybridNeutral[] = {
+    {.key = "rope.scaling.finetuned", .value = 0, .would = "turn queries and keys", .absent = 1}};
 
 constexpr Architecture kHybrid[] = {{.name = "granitehybrid",
                                      .rope_pairs = RopePairs::kInterleaved,

@@ -15,6 +15,7 @@ struct NeutralKey {
   double value;
   std::string_view would;  // effect of another value, for the error
   double also = value;     // a second value with the same meaning
+  double absent = value;   // what a file without the key says
 };
 
 /// A key whose number is a hyperparameter.

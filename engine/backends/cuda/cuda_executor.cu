@@ -97,9 +97,7 @@ class CudaExecutor : public Executor {
 // as long as the one before it.
 int CudaExecutor::splits() const {
   const auto bucket = std::bit_ceil(std::uint64_t(std::max<TokenCount>(cached_ + 1, 512)));
-  return attention_splits(int(std::min<std::uint64_t>(bucket, 1 << 30)), state_->spec().kv_heads,
-                          int(state_->spec().head_dim), state_->device.multiprocessors,
-                          state_->kv.cache().holds_fp16());
+  return splits_of_token(*state_, TokenCount(std::min<std::uint64_t>(bucket, 1 << 30)));
 }
 
 // Reserves memory for that many more tokens, and for offloaded layers. The host computes batches if

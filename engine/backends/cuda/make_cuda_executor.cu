@@ -1,5 +1,7 @@
 #include "engine/backends/cuda/make_cuda_executor.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <future>
 #include <span>
@@ -14,6 +16,7 @@
 #include "engine/backends/cuda/host_offload/pinned_memory.hpp"
 #include "engine/backends/cuda/weights/upload.cuh"
 #include "engine/cuda/cublas/matmul.cuh"
+#include "engine/cuda/device_facts.cuh"
 #include "engine/cuda/memory/pinned_pages.cuh"
 #include "engine/gguf/model/read_model.hpp"
 #include "engine/load/host_weights.hpp"
@@ -99,6 +102,38 @@ auto told(const Make& make) -> decltype(make()) try {
   return Error{ErrorKind::kMachine, e.what(), {}, {}};
 }
 
+// Blocks that leave the GPU come back through buffers of one layer's size.
+Error different_caches(const ModelSpec& spec) {
+  return bad_input(
+      fmt::format("{}: its layers have different heads, and blocks of such caches do not leave the "
+                  "GPU's memory",
+                  spec.name),
+      "--kv vram or ram");
+}
+
+bool has_same_caches(const ModelSpec& spec) {
+  for (const int layer : all_layers(spec))
+    if (spec.kv_heads_of(layer) != spec.kv_heads || spec.head_dim_of(layer) != spec.head_dim)
+      return false;
+  return true;
+}
+
+// What the model asks of this GPU, or of the options.
+std::optional<Error> refuse_model(const Model& model, const ExecutorOptions& options) {
+  if (auto error = check_shapes_on_gpu(model)) return error;
+  if (options.kv_eviction && !has_same_caches(model.spec)) return different_caches(model.spec);
+  constexpr int kWideHeadBytes = 84 << 10;  // of tiles of 16 tokens, and of queries
+  const int room = device_facts().block_shared_bytes;
+  for (const Layer& l : model.layers)
+    if (l.attention.head_dim > 256 && room < kWideHeadBytes)
+      return bad_input(
+          fmt::format("{}: heads of {} take {} KiB of a block's shared memory, and this "
+                      "GPU has {}",
+                      model.spec.name, l.attention.head_dim, kWideHeadBytes >> 10, room >> 10),
+          "--device cpu");
+  return std::nullopt;
+}
+
 // Makes the parts of an executor in stages. `kept(parts)`: the bytes of weights that the host
 // keeps, which are charged before `bind(parts)` allocates them and returns the model. `make(vram,
 // model, parts)` returns the weights on the GPU, and uses `pinned` bytes meanwhile. `states`: of
@@ -112,7 +147,7 @@ MadeState made(const ModelSpec& spec, const ExecutorOptions& options, int states
   RamCharge host_weights = ram.charge(std::size_t(kept(parts)), "weights");
   Result<std::shared_ptr<const Model>> model = bind(parts);
   if (!model) return model.error();
-  if (auto error = check_shapes_on_gpu(**model)) return *error;
+  if (auto error = refuse_model(**model, options)) return *error;
   const CpuGpuKvSplit kv_split = kv_split_of(spec, parts, options, vram);
   RamCharge upload_buffers = ram.charge(pinned, "upload buffers");
   const std::future<void> products = begin_loading_products(vram, spec, options);
@@ -193,6 +228,8 @@ Result<std::unique_ptr<BatchExecutor>> batch_executor(MadeState state,
                                                       const ExecutorOptions& options,
                                                       const BatchOptions& batch) {
   if (!state) return state.error();
+  if (options.kv_eviction && !has_same_caches((*state)->spec()))
+    return different_caches((*state)->spec());
   const Allocator make =
       options.kv_memory ? options.kv_memory : cuda::pinned_memory("KV cache", options.stop);
   const cuda::BatchPlacement placement{(*state)->ram.tracked("KV cache", make), options.kv_eviction,

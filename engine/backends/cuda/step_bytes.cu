@@ -38,7 +38,7 @@ double StepBytes::of_stage(ActivityKind kind, int layer) const {
     case ActivityKind::kAttention: {
       const double weights = double(attention_weight_bytes(model.layer(layer)));
       if (!keeps_cache(layer)) return weights + 2 * state_bytes(model.spec(), layer);
-      return weights + double((seen_here(layer) + tokens) * kv.cache().token_bytes());
+      return weights + double((seen_here(layer) + tokens) * kv.cache().token_bytes(layer));
     }
     case ActivityKind::kFfn: return double(ffn_weight_bytes(model.layer(layer)));
     case ActivityKind::kExperts: return of_experts(layer);
@@ -50,12 +50,12 @@ double StepBytes::of_stage(ActivityKind kind, int layer) const {
 
 MovedBytes StepBytes::all() const {
   MovedBytes moved;
-  const double token_bytes = double(kv.cache().token_bytes());
   for (int layer = 0; layer < model.spec().layers; ++layer) {
     const bool streamed_in = streamed.is_streamed_in(offload, layer);
     if (model.host.layer(layer) && !streamed_in) continue;
     if (streamed_in) moved.to_gpu += streamed.layer_bytes(layer);
     if (keeps_cache(layer)) {
+      const auto token_bytes = double(kv.cache().token_bytes(layer));
       moved.kv_read += double(seen_here(layer)) * token_bytes;
       moved.kv_written += double(tokens) * token_bytes;
     }

@@ -62,6 +62,13 @@ std::optional<Error> refuse_key(const MetadataEntry& entry, std::string_view key
 
 std::optional<Error> check_executed_keys(const GgufFile& file, const ModelSpec& spec) {
   const std::string prefix = spec.architecture + ".";
+  const Architecture* const architecture = find_architecture(spec.architecture);
+  for (const NeutralKey& own :
+       architecture ? architecture->own_neutral : std::span<const NeutralKey>())
+    if (own.absent != own.value && !file.metadata().find(prefix + std::string(own.key)))
+      return bad_input(fmt::format("there is no \"{}{}\", which is not executed: it would {}",
+                                   prefix, own.key, own.would),
+                       "forecasts of the file work: rigcast simulate", SourceRef{file.name()});
   for (const MetadataEntry& entry : file.metadata().entries()) {
     if (!entry.key.starts_with(prefix)) continue;
     if (auto error = refuse_key(entry, entry.key.substr(prefix.size()), spec)) {

@@ -40,6 +40,18 @@ int default_full_every(std::string_view architecture) {
   return 0;
 }
 
+// The window of files without a key for it; 0: they have none. nullopt: a file of this architecture
+// without the key says too little, since layers with a window are otherwise than those without.
+std::optional<std::int64_t> default_window(std::string_view architecture) {
+  constexpr std::pair<std::string_view, std::int64_t> kKnown[] = {{"llama4", 8192},
+                                                                  {"gemma2", 4096}};
+  constexpr std::string_view kNeedIt[] = {"cohere2", "exaone-moe", "gemma4", "gpt-oss"};
+  for (const auto& [name, tokens] : kKnown)
+    if (name == architecture) return tokens;
+  if (std::ranges::find(kNeedIt, architecture) != std::end(kNeedIt)) return std::nullopt;
+  return 0;
+}
+
 class SpecReader {
  public:
   explicit SpecReader(const GgufFile& file) : file_(file), meta_(file.metadata(), file.name()) {}
@@ -287,7 +299,8 @@ std::optional<int> SpecReader::period_of(const Value& windowed) {
     const auto flag = v.flag();
     flags.push_back(flag ? *flag : v.integer().value_or(0) != 0);
   });
-  flags.resize(std::min(flags.size(), std::size_t(spec_.layers)));
+  if (flags.size() < std::size_t(spec_.layers)) return std::nullopt;
+  flags.resize(std::size_t(spec_.layers));
   const auto first_full = std::ranges::find(flags, false);
   const int n = first_full == flags.end() ? 0 : int(first_full - flags.begin()) + 1;
   for (std::size_t i = 0; i < flags.size(); ++i)
@@ -302,8 +315,9 @@ std::optional<int> SpecReader::full_every() {
   if (value->type() != ValueType::kArray) return int(meta_.integer_or(pattern, 0, 0, 1000));
   const auto n = period_of(*value);
   if (!n)
-    meta_.refuse(fmt::format("\"{}\" has no period, which is not understood", pattern),
-                 std::string(kUseCatalogue));
+    meta_.refuse(
+        fmt::format("\"{}\" has no period over all layers, which is not understood", pattern),
+        std::string(kUseCatalogue));
   return n;
 }
 
@@ -330,9 +344,10 @@ void SpecReader::read_full_layers(SlidingWindow& window) {
 
 void SpecReader::read_window() {
   SlidingWindow window;
-  constexpr std::int64_t kChunkOfLlama4 = 8192;  // whose files do not say it
-  const std::int64_t of_no_key = spec_.architecture == "llama4" ? kChunkOfLlama4 : 0;
-  window.tokens = meta_.integer_or(key("attention.sliding_window"), of_no_key, 0, kMaxTokens);
+  const std::string name = key("attention.sliding_window");
+  const auto of_no_key = default_window(spec_.architecture);
+  window.tokens = of_no_key ? meta_.integer_or(name, *of_no_key, 0, kMaxTokens)
+                            : meta_.integer(name, 1, kMaxTokens);
   const bool differ = full_head_dim_ > 0 ||
                       (!kv_heads_.empty() && std::ranges::count(kv_heads_, kv_heads_.front()) !=
                                                  std::int64_t(kv_heads_.size()));
@@ -449,8 +464,7 @@ void SpecReader::read_mixers() {
   spec_.recurrent->state_bytes = counts.state_bytes;
   spec_.recurrent->layer_parameters = counts.layer_parameters;
   spec_.recurrent->layer_f32_parameters = counts.layer_f32_parameters;
-  const bool whole = w.group_count == 0 || w.time_step_rank % w.group_count == 0;
-  if (!whole || mixer_widths(spec_) != w)
+  if (mixer_widths(spec_) != w)
     meta_.refuse("the recurrent layers have widths that are not understood",
                  std::string(kUseCatalogue));
 }

@@ -145,13 +145,34 @@ TEST_CASE("Caches of these families leave the GPU and come back without a change
 }
 
 TEST_CASE("Quantized caches of these families stay close", "[cuda][gpu][executor][architectures]") {
-  for (const KnownModel& known : known_of(with_own_attention("F16"), 90)) {
+  std::vector<Family> some = with_own_attention("F16");
+  for (const Family& f : families("F16"))
+    if (f.traits.architecture == "gemma4") some.push_back(f);
+  for (const KnownModel& known : known_of(some, 90)) {
     ExecutorOptions options;
     options.kv_types = {QuantFormat::kQ8_0, QuantFormat::kQ8_0};
     for (const Way& way : kWays) {
       INFO(known.name() << ", " << way.name);
       CHECK(agreement_of(known.tiny, way, known.tokens, known.want, options).mean_kl <= 1e-3);
     }
+  }
+}
+
+TEST_CASE("Caches of layers with different heads do not leave the GPU",
+          "[cuda][gpu][hybrid][architectures]") {
+  for (const Family& family : families("F16")) {
+    if (family.traits.architecture != "gemma4") continue;
+    const auto model = std::make_shared<const Model>(model_of(family).model);
+    const auto one = make_cuda_executor(model, keeping(20));
+    REQUIRE_FALSE(one);
+    CHECK(one.error().message.find("its layers have different heads") != std::string::npos);
+    BatchOptions pool;
+    pool.blocks = 64;
+    ExecutorOptions options = keeping(20);
+    options.host_share = 0;
+    const auto many = make_cuda_batch_executor(model, options, pool);
+    REQUIRE_FALSE(many);
+    CHECK(many.error().message.find("its layers have different heads") != std::string::npos);
   }
 }
 

@@ -58,6 +58,25 @@ inline void set_scaled_branches(Hyperparameters& h) {
   h.residual_scale = 3;
 }
 
+// Scores that are near 1 without a scale, factors of the wide heads' pairs, and scales of layers.
+inline void set_gemma4_vectors(TinyModel& tiny) {
+  const ModelSpec& m = tiny.model.spec;
+  const auto ramp = [](float first, float last, std::int64_t count) {
+    std::vector<float> out;
+    for (std::int64_t i = 0; i < count; ++i)
+      out.push_back(first + (last - first) * float(i) / float(count));
+    return out;
+  };
+  set_weights(tiny, "rope_freqs.weight", ramp(1, 9, tiny.model.hyper.rope_dims / 2));
+  for (int layer = 0; layer < m.layers; ++layer) {
+    const std::string block = "blk." + std::to_string(layer) + ".";
+    set_weights(tiny, block + "attn_q_norm.weight", ramp(0.1f, 0.2f, m.head_dim_of(layer)));
+    set_weights(tiny, block + "layer_output_scale.weight",
+                std::vector<float>{0.6f + 0.2f * float(layer)});
+  }
+}
+inline void set_gemma4(Hyperparameters& h) { h.logit_softcap = 2; }
+
 // YaRN, as Mistral 3's.
 inline void set_gpt_oss(Hyperparameters& h) {
   set_mistral3(h);
@@ -157,6 +176,19 @@ inline std::vector<Family> families(const std::string& mix) {
       {{.architecture = "falcon", .kv_heads = 1}},
       {{.architecture = "phi2", .kv_heads = 4}},
       {{.architecture = "apertus"}},
+      {{.architecture = "gemma4",
+        .heads = 2,
+        .kv_heads = 2,
+        .head_dim = 256,
+        .tied = true,
+        .window = 40,
+        .window_full_every = 3,
+        .full_head_dim = 512,
+        .full_kv_heads = 1,
+        .full_key_is_value = true,
+        .rope_freqs = true},
+       set_gemma4,
+       set_gemma4_vectors},
       {{.architecture = "gpt-oss",
         .heads = 8,
         .kv_heads = 1,

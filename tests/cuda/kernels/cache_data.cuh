@@ -141,6 +141,12 @@ class CacheData {
   std::unique_ptr<OnDevice<std::byte*>> list_;
 };
 
+/// The first token that the one at `position` sees; negative windows are pieces of the context.
+inline int first_attended(int position, int window) {
+  if (window < 0) return position / -window * -window;
+  return window > 0 ? std::max(0, position + 1 - window) : 0;
+}
+
 /// Sinks of heads: less than all scores together, and more.
 inline std::vector<float> sinks_of(int heads) {
   std::vector<float> sinks = normal_values(std::size_t(heads), 31, 4);

@@ -23,6 +23,7 @@ struct Decode {
   float score_scale = 0;
   cuda::QueryTemperature temperature{};
   bool sinks = false;
+  bool stored = false;  // the new token's keys and values, by another layer
 
   int newest() const { return cache.tokens - 1; }
 };
@@ -49,6 +50,7 @@ struct Projected {
     p.heads = d.cache.kv_heads * d.group;
     p.score_scale = d.score_scale;
     p.temperature = d.temperature;
+    p.stores = !d.stored;
     return p;
   }
 
@@ -95,14 +97,14 @@ Answer run(const Decode& d, CacheData& data) {
 
 CacheData data_of(const Decode& d) {
   CacheShape shape = d.cache;
-  shape.newest = false;
+  shape.newest = d.stored;
   return CacheData(shape);
 }
 
 Compared compare(const Decode& d, const CacheData& data, const std::vector<float>& out) {
   const std::vector<float> queries = Projected(d).queries(d);
   Compared c;
-  const int to = d.cache.tokens, from = d.window > 0 ? std::max(0, to - d.window) : 0;
+  const int to = d.cache.tokens, from = first_attended(to - 1, d.window);
   const int heads = d.cache.kv_heads * d.group;
   const std::vector<float> sinks = sinks_of(heads);
   for (int head = 0; head < heads; ++head) {
@@ -155,7 +157,7 @@ TEST_CASE("Decode attention serves groups of any size and odd numbers of heads",
 }
 
 TEST_CASE("Decode attention takes heads of any width", "[cuda][gpu]") {
-  for (const int dim : {8, 32, 64, 72, 80, 96, 112, 128, 192, 256}) {
+  for (const int dim : {8, 32, 64, 72, 80, 96, 112, 128, 192, 256, 264, 320, 512}) {
     Decode d = of_tokens(200);
     d.cache.dim = dim;
     check(d);
@@ -173,11 +175,41 @@ TEST_CASE("Decode attention sees no further than its window, and reads nothing b
     }
 }
 
+TEST_CASE("Decode attention sees the piece of the context in which it is", "[cuda][gpu][traits]") {
+  for (const int tokens : {1, 48, 49, 100, 1000})
+    for (const int piece : {1, 16, 48, 100, 8192})
+      for (const QuantFormat type : {QuantFormat::kF16, QuantFormat::kQ8_0}) {
+        Decode d = of_tokens(tokens);
+        d.cache.k = d.cache.v = type;
+        d.window = -piece;
+        d.cache.from = (tokens - 1) / piece * piece;  // NaNs before
+        check(d);
+      }
+}
+
+TEST_CASE("Decode attention reads what another layer has stored", "[cuda][gpu][traits]") {
+  for (const int tokens : {1, 16, 17, 300})
+    for (const int dim : {128, 512})
+      for (const QuantFormat type : {QuantFormat::kF16, QuantFormat::kQ8_0})
+        for (const int window : {0, 100}) {
+          Decode d = of_tokens(tokens);
+          d.cache.k = d.cache.v = type;
+          d.cache.dim = dim;
+          d.window = window;
+          d.stored = true;
+          const CacheData before = data_of(d);
+          CacheData data = data_of(d);
+          const std::vector<float> out = run(d, data).out;
+          CHECK(compare(d, data, out).worst <= 1);
+          CHECK(data.read() == before.read());
+        }
+}
+
 TEST_CASE("Decode attention reads every pair of cache types", "[cuda][gpu]") {
   const QuantFormat types[] = {QuantFormat::kF16, QuantFormat::kQ8_0, QuantFormat::kQ4_0};
   for (const QuantFormat k : types)
     for (const QuantFormat v : types)
-      for (const int dim : {64, 96, 128, 256}) {
+      for (const int dim : {64, 96, 128, 256, 512}) {
         Decode d = of_tokens(333);
         d.cache.k = k;
         d.cache.v = v;
@@ -323,6 +355,7 @@ TEST_CASE("Splits fill the GPU and none is without work", "[cuda]") {
   CHECK(cuda::attention_splits(512, 8, 128, 132) == 8);
   CHECK(cuda::attention_splits(32768, 8, 128, 132) == 33);
   CHECK(cuda::attention_splits(32768, 8, 256, 132) == 16);
+  CHECK(cuda::attention_splits(32768, 4, 512, 132) == 16);
   CHECK(cuda::attention_splits(32768, 8, 128, 132, false) == 49);
   CHECK(cuda::attention_splits(32768, 300, 128, 132) == 1);
 }

@@ -61,7 +61,7 @@ void check(const Prefill& p) {
   const std::vector<float> sinks = sinks_of(heads);
   for (int t = p.tokens - 1; t >= 0; t -= p.checked_every) {
     const int to = p.cache.tokens - p.tokens + t + 1;
-    const int from = p.window > 0 ? std::max(0, to - p.window) : 0;
+    const int from = first_attended(to - 1, p.window);
     for (int head = 0; head < heads; ++head) {
       const std::size_t at = std::size_t(t * heads + head) * std::size_t(p.cache.dim);
       const Expected e = attention_in_double(
@@ -141,7 +141,7 @@ TEST_CASE("Prefill attention counts each head's sink once", "[cuda][gpu][traits]
 }
 
 TEST_CASE("Prefill attention takes heads of any width", "[cuda][gpu]") {
-  for (const int dim : {8, 32, 64, 72, 80, 96, 112, 128, 192, 256}) {
+  for (const int dim : {8, 32, 64, 72, 80, 96, 112, 128, 192, 256, 264, 320, 512}) {
     Prefill p = of_tokens(140, 33);
     p.cache.dim = dim;
     check(p);
@@ -152,10 +152,10 @@ TEST_CASE("Prefill attention takes heads of any width and cache within Turing's 
           "[cuda][gpu]") {
   using enum QuantFormat;
   constexpr int kTuring = 64 << 10;
-  for (const int dim : {64, 80, 96, 128, 192, 256})
+  for (const int dim : {64, 80, 96, 128, 192, 256, 512})
     for (const QuantFormat type : {kF16, kQ8_0, kQ4_0})
       for (const int tokens : {40, 3000}) {  // few blocks, and as many as there are multiprocessors
-        if (type != kF16 && dim % 32 != 0) continue;
+        if (type != kF16 && (dim % 32 != 0 || dim > 256)) continue;
         Prefill p = of_tokens(tokens, 33);
         p.shared_bytes = kTuring;
         p.cache.dim = dim;
@@ -176,11 +176,24 @@ TEST_CASE("Prefill attention sees no further than its window, and reads nothing 
     }
 }
 
+TEST_CASE("Prefill attention sees the piece of the context in which each token is",
+          "[cuda][gpu][traits]") {
+  for (const int before : {0, 48, 700})
+    for (const int piece : {1, 16, 48, 100, 8192})
+      for (const int dim : {64, 128}) {
+        Prefill p = of_tokens(200, before);
+        p.cache.dim = dim;
+        p.window = -piece;
+        p.cache.from = before / piece * piece;  // NaNs before
+        check(p);
+      }
+}
+
 TEST_CASE("Prefill attention reads every pair of cache types", "[cuda][gpu]") {
   const QuantFormat types[] = {QuantFormat::kF16, QuantFormat::kQ8_0, QuantFormat::kQ4_0};
   for (const QuantFormat k : types)
     for (const QuantFormat v : types)
-      for (const int dim : {64, 96, 128, 256}) {
+      for (const int dim : {64, 96, 128, 256, 512}) {
         Prefill p = of_tokens(100, 150);
         p.cache.k = k;
         p.cache.v = v;

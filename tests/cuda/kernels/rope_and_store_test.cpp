@@ -16,6 +16,7 @@ struct Case {
   RopePairs pairs = RopePairs::kInterleaved;
   bool biases = false, norms = false;
   bool layer_norms = false;  // those subtract the mean, with weights of all heads
+  bool norms_rotated = false, plain_norms = false, value_norms = false, stores = true;
   QuantFormat k = QuantFormat::kF16, v = QuantFormat::kF16;
   float magnitude = 1;  // of rotated pairs
   float score_scale = 0;
@@ -44,10 +45,12 @@ struct Rows {
     if (!turned) return x;
     if (c.layer_norms)
       ref::layer_norm(x, std::span(norm).subspan(std::size_t(index) * dim, dim), {}, kEps, x);
-    else if (!norm.empty())
+    else if (!norm.empty() && !c.norms_rotated)
       ref::rms_norm(x, norm, kEps, x);
     ref::rope(x, c.position + token, {c.pairs, c.rope_dims, 500000.0f});
     for (int i = 0; i < c.rope_dims; ++i) x[std::size_t(i)] *= c.magnitude;
+    if (!norm.empty() && c.norms_rotated) ref::rms_norm(x, norm, kEps, x);
+    if (c.plain_norms) ref::rms_norm(x, std::vector<float>(dim, 1.0f), kEps, x);
     return x;
   }
 };
@@ -83,6 +86,10 @@ Placed run(const Case& c, const CacheData& data, const Rows& q, const Rows& k, c
   if (c.norms) p.q_norm = sent_q.norm.get(), p.k_norm = sent_k.norm.get();
   p.norm_eps = kEps;
   p.layer_norms = c.layer_norms;
+  p.norms_rotated = c.norms_rotated || c.plain_norms;
+  p.plain_norms = c.plain_norms;
+  p.plain_value_norms = c.value_norms;
+  p.stores = c.stores;
   p.pairs = c.pairs;
   p.rope_dims = c.rope_dims;
   p.score_scale = c.score_scale;
@@ -106,7 +113,8 @@ constexpr double kFloat = 16 * 6 * 0x1p-24;
 // The factor on queries before they are rounded.
 double query_factor(const Case& c, int position) {
   const double scale = c.score_scale == 0 ? 1 / std::sqrt(double(c.dim)) : double(c.score_scale);
-  const double steps = std::floor(position / double(c.temperature.length));
+  const double steps =
+      std::floor((position + double(c.temperature.offset)) / double(c.temperature.length));
   return 1.4426950408889634 * scale * (1 + double(c.temperature.growth) * std::log1p(steps));
 }
 
@@ -143,7 +151,9 @@ void check(const Case& c) {
   shape.room = c.position + c.tokens;
   const CacheData data(shape);
   const Rows q(c, c.heads, 11), k(c, c.kv_heads, 21), v(c, c.kv_heads, 31);
+  const std::vector<std::byte> before = data.read();
   const Placed placed = run(c, data, q, k, v);
+  if (!c.stores) CHECK(placed.memory == before);
   Compared queries;
   for (int t = 0; t < c.tokens; ++t) {
     const double scale = query_factor(c, c.position + t);
@@ -155,10 +165,15 @@ void check(const Case& c) {
                     half_step(QuantFormat::kF16, double(x[i]) * scale, 0) +
                         kFloat * double(c.magnitude) * scale);
     }
-    for (int h = 0; h < c.kv_heads; ++h) {
+    for (int h = 0; c.stores && h < c.kv_heads; ++h) {
       check_row(c, c.k, data.row(placed.memory, h, c.position + t, false), k.head(c, t, h, true));
+      std::vector<float> x = v.head(c, t, h, false);
+      if (c.value_norms) {
+        ref::rms_norm(x, std::vector<float>(x.size(), 1.0f), kEps, x);
+        check_row(c, c.v, data.row(placed.memory, h, c.position + t, true), x);
+        continue;
+      }
       // Values are rounded as they are: to the same bits.
-      const std::vector<float> x = v.head(c, t, h, false);
       std::vector<std::byte> row(std::size_t(data.on_device().v_row));
       ref::quantize(c.v, x, row.data());
       CHECK(std::equal(row.begin(), row.end(), data.row(placed.memory, h, c.position + t, true)));
@@ -184,7 +199,7 @@ TEST_CASE("RoPE rotates queries, and keys and values are stored in the cache's b
 }
 
 TEST_CASE("Biases and norms of heads come before turning", "[cuda][gpu]") {
-  for (const int dim : {64, 80, 128, 256}) {
+  for (const int dim : {64, 80, 128, 256, 512}) {
     Case c;
     c.dim = dim;
     c.rope_dims = dim == 80 ? 32 : dim;
@@ -206,6 +221,28 @@ TEST_CASE("Norms of heads that subtract the mean have weights of all heads",
     c.norms = c.layer_norms = true;
     check(c);
   }
+}
+
+TEST_CASE("Norms of heads may be behind the rotation, of values, or without weights",
+          "[cuda][gpu][traits]") {
+  for (const int dim : {128, 512})
+    for (const int tokens : {1, 40}) {
+      Case c;
+      c.dim = c.rope_dims = dim;
+      c.tokens = tokens;
+      c.position = 250;
+      c.norms = c.norms_rotated = true;
+      check(c);
+      c.norms_rotated = false;
+      c.value_norms = true;
+      check(c);
+      c.norms = c.value_norms = false;
+      c.plain_norms = true;
+      c.temperature = {0.1f, 64, 1};
+      check(c);
+      c.stores = false;
+      check(c);
+    }
 }
 
 TEST_CASE("A part of a head turns, or nothing of it, with queries of the model's own scale",

@@ -108,7 +108,7 @@ void check(const Step& step, int wanted = 3) {
   for (std::size_t i = 0; i < rows; ++i)
     for (int head = 0; head < step.heads(); ++head) {
       const std::size_t at = i * step.width() + std::size_t(head * step.cache.dim);
-      const int to = step.lengths[i], from = step.window > 0 ? std::max(0, to - step.window) : 0;
+      const int to = step.lengths[i], from = first_attended(to - 1, step.window);
       const Expected e = attention_in_double(
           queries.data() + at, in.data[i], head / step.group, step.cache.dim, from, to,
           double(step.cap), step.sinks ? double(sinks[std::size_t(head)]) : -INFINITY);
@@ -177,13 +177,26 @@ TEST_CASE("Every row of a step attends to its own sequence", "[cuda][gpu]") {
   check({.cache = {.kv_heads = 1, .dim = 64}, .group = 20, .lengths = kLengths});
   check({.cache = {.dim = 96, .block_tokens = 16}, .lengths = kLengths});
   check({.cache = {.dim = 256}, .group = 1, .lengths = kLengths});
+  check({.cache = {.kv_heads = 1, .dim = 512}, .group = 8, .lengths = kLengths});
+  check({.cache = {.kv_heads = 1, .dim = 320}, .group = 20, .lengths = kLengths});
   check({.lengths = kLengths}, 1);
   check({.lengths = kLengths}, 40);
   check_tiled({.lengths = kLengths});
   const std::vector<int> short_ones = {1, 15, 16, 17, 128, 900, 2048};
   check_direct({.lengths = short_ones});
   check_direct({.window = 100, .lengths = short_ones});
+  check_direct({.cache = {.kv_heads = 1, .dim = 512}, .lengths = short_ones});
   check_direct({.cache = {.dim = 96, .block_tokens = 16}, .lengths = short_ones});
+}
+
+TEST_CASE("Rows of a step see the pieces of their contexts in which they are",
+          "[cuda][gpu][traits]") {
+  for (const int piece : {16, 48, 100, 8192}) {
+    check({.window = -piece, .lengths = kLengths});
+    check({.cache = {.k = QuantFormat::kQ8_0, .v = QuantFormat::kQ8_0},
+           .window = -piece,
+           .lengths = kLengths});
+  }
 }
 
 TEST_CASE("Rows of a step have scores with a soft bound", "[cuda][gpu][traits]") {
@@ -213,5 +226,6 @@ TEST_CASE("Rows of a step count each head's sink once", "[cuda][gpu][traits]") {
 TEST_CASE("Rows of a step attend to quantized caches", "[cuda][gpu]") {
   using enum QuantFormat;
   for (const auto& [k, v] : {std::pair{kQ8_0, kQ8_0}, {kQ4_0, kQ8_0}, {kF16, kQ4_0}})
-    check({.cache = {.k = k, .v = v}, .lengths = kLengths});
+    for (const int dim : {128, 512})
+      check({.cache = {.dim = dim, .k = k, .v = v}, .lengths = kLengths});
 }

@@ -35,15 +35,22 @@ struct FamilyFile {
   bool as_llama_cpp = true;  // false: llama.cpp overrides a key by a constant
 };
 
+/// By default too narrow for blocks of 256, which kWideFamilies have everywhere.
+struct FamilySizes {
+  std::int64_t hidden = 128, ffn = 160;
+  int heads = 4, kv_heads = 2;
+};
+inline constexpr FamilySizes kWideFamilies{256, 256, 8, 4};
+
 /// Heads of 32, two to a KV head; each with its own of what is asked for.
-inline TinyTraits family_traits(std::string architecture) {
+inline TinyTraits family_traits(std::string architecture, const FamilySizes& sizes = {}) {
   TinyTraits t;
   t.architecture = std::move(architecture);
-  t.hidden = 128;
-  t.heads = 4;
-  t.kv_heads = 2;
+  t.hidden = sizes.hidden;
+  t.heads = sizes.heads;
+  t.kv_heads = sizes.kv_heads;
   t.head_dim = 32;
-  t.ffn = 160;
+  t.ffn = sizes.ffn;
   t.layers = 4;
   t.vocabulary = 200;
   return t;
@@ -61,20 +68,19 @@ inline std::vector<float> ramp_factors(float first, float step, std::size_t coun
   return out;
 }
 
-inline std::vector<FamilyFile> windowed_files() {
-  const auto windowed = [](const char* architecture, int every, std::int64_t hidden = 128) {
-    TinyTraits t = family_traits(architecture);
-    t.hidden = hidden;
+inline std::vector<FamilyFile> windowed_files(const FamilySizes& sizes = {}) {
+  const auto windowed = [&](const char* architecture, int every) {
+    TinyTraits t = family_traits(architecture, sizes);
     t.window = 48;
     t.window_full_every = every;
     return t;
   };
-  std::vector<FamilyFile> out = {{"olmo2", family_traits("olmo2")},
+  std::vector<FamilyFile> out = {{"olmo2", family_traits("olmo2", sizes)},
                                  {"olmo3", windowed("olmo2", 4)},
                                  {"olmo3-yarn", windowed("olmo2", 4), yarn_keys()},
-                                 {"exaone4", family_traits("exaone4")},
+                                 {"exaone4", family_traits("exaone4", sizes)},
                                  {"exaone4-windows", windowed("exaone4", 4)},
-                                 {"gemma", family_traits("gemma")},
+                                 {"gemma", family_traits("gemma", sizes)},
                                  {"gemma2", windowed("gemma2", 2)},
                                  {"gemma3", windowed("gemma3", 6)}};
   out.push_back({"cohere2", windowed("cohere2", 4)});
@@ -85,8 +91,9 @@ inline std::vector<FamilyFile> windowed_files() {
   // Scores and logits as large as their caps.
   for (int i = 0; i < 4; ++i)
     out[6].vectors.emplace_back("blk." + std::to_string(i) + ".attn_norm.weight",
-                                std::vector<float>(128, 6.0f));
-  out[6].vectors.emplace_back("output_norm.weight", std::vector<float>(128, 20.0f));
+                                std::vector<float>(std::size_t(sizes.hidden), 6.0f));
+  out[6].vectors.emplace_back("output_norm.weight",
+                              std::vector<float>(std::size_t(sizes.hidden), 20.0f));
   out[6].largest_score = 50;
   out[7].traits.layers = 6;
   out[7].keys = {{"rope.scaling.factor", 8.0f}, {"rope.scaling.type", std::string("linear")}};
@@ -94,8 +101,8 @@ inline std::vector<FamilyFile> windowed_files() {
 }
 
 /// Sinks as large as scores, and biases by which gates and ups reach the bounds of their clamps.
-inline FamilyFile gpt_oss_file() {
-  FamilyFile out{"gpt-oss", family_traits("gpt-oss"), yarn_keys()};
+inline FamilyFile gpt_oss_file(const FamilySizes& sizes = {}) {
+  FamilyFile out{"gpt-oss", family_traits("gpt-oss", sizes), yarn_keys()};
   out.traits.window = 48;
   out.traits.window_full_every = 2;
   out.traits.experts = 8;
@@ -104,18 +111,21 @@ inline FamilyFile gpt_oss_file() {
   const auto inner = std::size_t(out.traits.ffn * out.traits.experts);
   for (int i = 0; i < out.traits.layers; ++i) {
     const std::string block = "blk." + std::to_string(i) + ".";
-    out.vectors.emplace_back(block + "attn_sinks.weight", ramp_factors(-1, 2, 4));
+    out.vectors.emplace_back(block + "attn_sinks.weight",
+                             ramp_factors(-1, 8 / float(sizes.heads), std::size_t(sizes.heads)));
     out.vectors.emplace_back(block + "ffn_gate_inp.bias", ramp_factors(0, 0.1f, 8));
-    out.vectors.emplace_back(block + "ffn_gate_exps.bias", ramp_factors(-9, 18.0f / 1280, inner));
-    out.vectors.emplace_back(block + "ffn_up_exps.bias", ramp_factors(9, -18.0f / 1280, inner));
+    out.vectors.emplace_back(block + "ffn_gate_exps.bias",
+                             ramp_factors(-9, 18 / float(inner), inner));
+    out.vectors.emplace_back(block + "ffn_up_exps.bias",
+                             ramp_factors(9, -18 / float(inner), inner));
   }
   return out;
 }
 
 /// Every third layer sees all tokens, with wider heads of which one keeps keys and values, whose
 /// pairs turn by factors; the scale of every layer is another.
-inline FamilyFile gemma4_file() {
-  FamilyFile out{"gemma4", family_traits("gemma4")};
+inline FamilyFile gemma4_file(const FamilySizes& sizes = {}) {
+  FamilyFile out{"gemma4", family_traits("gemma4", sizes)};
   out.traits.layers = 6;
   out.traits.tied = out.traits.rope_freqs = true;
   out.traits.window = 48;
@@ -138,8 +148,8 @@ inline FamilyFile gemma4_file() {
 
 /// The last five layers attend to the cache of the third and the second, by their windows, and
 /// tokens have an input of every layer.
-inline FamilyFile gemma4_small_file() {
-  FamilyFile out = gemma4_file();
+inline FamilyFile gemma4_small_file(const FamilySizes& sizes = {}) {
+  FamilyFile out = gemma4_file(sizes);
   out.name = "gemma4-small";
   out.traits.layers = 8;
   out.traits.full_key_is_value = false;
@@ -151,33 +161,33 @@ inline FamilyFile gemma4_small_file() {
 
 /// Mixtures with a shared expert, or whose router is no plain softmax. Biases of the choice differ
 /// by as much as probabilities do.
-inline std::vector<FamilyFile> routed_files() {
+inline std::vector<FamilyFile> routed_files(const FamilySizes& sizes = {}) {
   struct Case {
     const char* name;
     const char* architecture;
-    std::int64_t shared_ffn = 0;
+    std::int64_t shared_experts = 0;  // as wide as one of the others
     int dense_layers = 0, nextn_layers = 0;
     float bias_step = 0;
   };
-  const Case cases[] = {{"qwen2moe", "qwen2moe", 320},
-                        {"glm4moe", "glm4moe", 160, 1, 1, 0.05f},
-                        {"glm4moe-norms", "glm4moe", 320, 2, 0, 0.05f},
+  const Case cases[] = {{"qwen2moe", "qwen2moe", 2},
+                        {"glm4moe", "glm4moe", 1, 1, 1, 0.05f},
+                        {"glm4moe-norms", "glm4moe", 2, 2, 0, 0.05f},
                         {"minimax-m2", "minimax-m2", 0, 0, 0, 0.05f},
-                        {"ernie4_5-moe", "ernie4_5-moe", 320, 1, 0, 0.03f},
-                        {"hunyuan-moe", "hunyuan-moe", 160},
-                        {"bailingmoe2", "bailingmoe2", 160, 1, 0, 0.05f},
-                        {"dots1", "dots1", 320, 1, 0, 0.05f},
-                        {"exaone-moe", "exaone-moe", 160, 1, 0, 0.05f},
-                        {"hy_v3", "hy_v3", 160, 1, 0, 0.05f},
-                        {"qwen35moe", "qwen35moe", 160},
+                        {"ernie4_5-moe", "ernie4_5-moe", 2, 1, 0, 0.03f},
+                        {"hunyuan-moe", "hunyuan-moe", 1},
+                        {"bailingmoe2", "bailingmoe2", 1, 1, 0, 0.05f},
+                        {"dots1", "dots1", 2, 1, 0, 0.05f},
+                        {"exaone-moe", "exaone-moe", 1, 1, 0, 0.05f},
+                        {"hy_v3", "hy_v3", 1, 1, 0, 0.05f},
+                        {"qwen35moe", "qwen35moe", 1},
                         {"lfm2moe", "lfm2moe", 0, 1, 0, 0.05f},
-                        {"granitehybrid-moe", "granitehybrid", 320}};
+                        {"granitehybrid-moe", "granitehybrid", 2}};
   std::vector<FamilyFile> out;
   for (const Case& c : cases) {
-    FamilyFile f{c.name, family_traits(c.architecture)};
+    FamilyFile f{c.name, family_traits(c.architecture, sizes)};
     f.traits.experts = f.name == "bailingmoe2" ? 16 : 8;
     f.traits.experts_used = 3;
-    f.traits.shared_ffn = c.shared_ffn;
+    f.traits.shared_ffn = c.shared_experts * sizes.ffn;
     f.traits.dense_layers = c.dense_layers;
     f.traits.nextn_layers = c.nextn_layers;
     f.traits.qk_norm = f.name == "glm4moe-norms";
@@ -202,13 +212,13 @@ inline std::vector<FamilyFile> routed_files() {
 
 /// Latent attention: with YaRN and all that DeepSeek V3 has; queries that are not compressed, which
 /// llama.cpp knows by the 26 layers; queries that are scaled by their position.
-inline std::vector<FamilyFile> latent_files() {
-  const auto latent = [](const char* name, const char* architecture, bool yarn) {
-    FamilyFile f{name, family_traits(architecture)};
+inline std::vector<FamilyFile> latent_files(const FamilySizes& sizes = {}) {
+  const auto latent = [&](const char* name, const char* architecture, bool yarn) {
+    FamilyFile f{name, family_traits(architecture, sizes)};
     f.traits.latent = true;
     f.traits.experts = 8;
     f.traits.experts_used = 3;
-    f.traits.shared_ffn = 160;
+    f.traits.shared_ffn = sizes.ffn;
     f.traits.dense_layers = 1;
     if (yarn) f.keys = yarn_keys();
     return f;
@@ -237,17 +247,17 @@ inline std::vector<FamilyFile> latent_files() {
 
 /// Llama 4 in chunks as long as llama.cpp takes them to be, and in shorter ones; with as many
 /// experts as those have that norm no heads, in every second layer.
-inline std::vector<FamilyFile> llama4_files() {
+inline std::vector<FamilyFile> llama4_files(const FamilySizes& sizes = {}) {
   std::vector<FamilyFile> out;
   for (const char* name : {"llama4", "llama4-chunks", "llama4-128"}) {
-    FamilyFile f{name, family_traits("llama4")};
+    FamilyFile f{name, family_traits("llama4", sizes)};
     TinyTraits& t = f.traits;
     const bool wide = f.name == "llama4-128";
     f.as_llama_cpp = f.name != "llama4-chunks";
     t.window = f.as_llama_cpp ? 8192 : 48;
     t.window_full_every = 4;
     t.experts = wide ? 128 : 8;
-    t.ffn = wide ? 32 : 160;
+    t.ffn = wide ? 32 : sizes.ffn;
     t.every = wide ? 2 : 1;
     t.experts_used = 1;
     t.shared_ffn = t.ffn;
@@ -258,22 +268,22 @@ inline std::vector<FamilyFile> llama4_files() {
   return out;
 }
 
-inline std::vector<FamilyFile> family_files() {
+inline std::vector<FamilyFile> family_files(const FamilySizes& sizes = {}) {
   std::vector<FamilyFile> out;
   for (const char* plain :
        {"llama", "qwen2", "qwen3", "qwen2vl", "qwen3vl", "granite", "smollm3", "seed_oss",
         "ernie4_5", "glm4", "phi3", "phi2", "falcon", "apertus", "command-r"})
-    out.push_back({plain, family_traits(plain)});
+    out.push_back({plain, family_traits(plain, sizes)});
   for (const char* long_one : {"llama", "qwen3"})
-    out.push_back({std::string(long_one) + "-yarn", family_traits(long_one), yarn_keys()});
+    out.push_back({std::string(long_one) + "-yarn", family_traits(long_one, sizes), yarn_keys()});
   auto temperature = yarn_keys();
   temperature.emplace_back("attention.temperature_scale", 0.5f);
   temperature.emplace_back("rope.scaling.yarn_log_multiplier", 1.0f);
   temperature.emplace_back("rope.scaling.yarn_beta_fast", 16.0f);
-  out.push_back({"mistral3", family_traits("mistral3"), temperature});
+  out.push_back({"mistral3", family_traits("mistral3", sizes), temperature});
   // Three quarters of a head turn, by factors for contexts up to 4096 and for longer ones.
   for (const std::int64_t context : {512, 8192}) {
-    TinyTraits longrope = family_traits("phi3");
+    TinyTraits longrope = family_traits("phi3", sizes);
     longrope.rope_factors = 12;
     longrope.context = context;
     out.push_back({context > 4096 ? "phi3-longrope" : "phi3-shortrope",
@@ -283,28 +293,36 @@ inline std::vector<FamilyFile> family_files() {
                     {"rope_factors_short.weight", ramp_factors(1, 0.1f, 12)}}});
   }
   for (const char* mixture : {"qwen3moe", "qwen3vlmoe", "olmoe"}) {
-    TinyTraits t = family_traits(mixture);
+    TinyTraits t = family_traits(mixture, sizes);
     t.experts = 8;
     t.experts_used = 3;
     // llama.cpp takes OLMoE's norm over all keys to be as wide as the embedding.
     if (t.architecture == "olmoe") t.kv_heads = t.heads;
     out.push_back({mixture, t});
   }
-  out.push_back(gpt_oss_file());
-  out.push_back(gemma4_file());
-  out.push_back(gemma4_small_file());
+  out.push_back(gpt_oss_file(sizes));
+  out.push_back(gemma4_file(sizes));
+  out.push_back(gemma4_small_file(sizes));
   // llama.cpp recognizes the model that norms heads by its 64 layers.
-  out.push_back({"command-r-norms", family_traits("command-r")});
+  out.push_back({"command-r-norms", family_traits("command-r", sizes)});
   out.back().traits.layers = 64;
   out.back().traits.qk_norm = true;
   for (FamilyFile& f : out) f.traits.tied = f.traits.tied || f.traits.architecture == "command-r";
   for (const char* recurrent : {"qwen35", "lfm2", "granitehybrid"})
-    out.push_back({recurrent, family_traits(recurrent)});
-  for (FamilyFile& f : windowed_files()) out.push_back(std::move(f));
-  for (FamilyFile& f : routed_files()) out.push_back(std::move(f));
-  for (FamilyFile& f : latent_files()) out.push_back(std::move(f));
-  for (FamilyFile& f : llama4_files()) out.push_back(std::move(f));
+    out.push_back({recurrent, family_traits(recurrent, sizes)});
+  for (FamilyFile& f : windowed_files(sizes)) out.push_back(std::move(f));
+  for (FamilyFile& f : routed_files(sizes)) out.push_back(std::move(f));
+  for (FamilyFile& f : latent_files(sizes)) out.push_back(std::move(f));
+  for (FamilyFile& f : llama4_files(sizes)) out.push_back(std::move(f));
   return out;
+}
+
+/// The family without what rounding could decide: every token has all experts.
+inline FamilyFile without_choice(FamilyFile f) {
+  f.traits.experts_used = f.traits.experts;
+  for (auto& [key, value] : f.keys)
+    if (key == "expert_group_used_count") value = 4u;
+  return f;
 }
 
 /// The spec of a file, with a context for its tests.

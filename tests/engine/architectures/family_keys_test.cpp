@@ -214,4 +214,71 @@ TEST_CASE("The long factors are for contexts beyond the trained one", "[model]")
   CHECK(active(4097) == 4);
 }
 
+TEST_CASE("A file that does not say its window has the usual one, or is refused", "[gguf]") {
+  for (const char* needs : {"cohere2", "gpt-oss", "exaone-moe", "gemma4"}) {
+    const auto experts = [&](FamilyFile& f) {
+      f.traits.experts =
+          std::string(needs) == "gpt-oss" || std::string(needs) == "exaone-moe" ? 8 : 0;
+    };
+    const std::string said = error_of(read_with(needs, {}, experts));
+    CAPTURE(needs, said);
+    CHECK(contains(said, std::string(needs) + ".attention.sliding_window"));
+  }
+  const auto usual = read_with("gemma2", {});
+  INFO(error_of(usual));
+  REQUIRE(usual.ok());
+  REQUIRE(usual->spec.window);
+  CHECK(usual->spec.window->tokens == 4096);
+  CHECK(usual->spec.window->full_every == 2);
+  const auto none = read_with("gemma3", {});
+  REQUIRE(none.ok());
+  CHECK_FALSE(none->spec.window);
+}
+
+TEST_CASE("Windows must be stated for all layers", "[gguf]") {
+  const auto said_of = [](std::vector<std::int32_t> pattern) {
+    return error_of(read_with("gemma3",
+                              {{"attention.sliding_window", 48u},
+                               {"attention.sliding_window_pattern", std::move(pattern)}},
+                              [](FamilyFile& f) { f.traits.layers = 4; }));
+  };
+  CHECK(said_of({1, 1, 0, 1}).empty());
+  CHECK(said_of({1, 1, 0, 1, 1, 0}).empty());  // those that draft tokens are counted, too
+  for (const std::vector<std::int32_t>& odd :
+       {std::vector<std::int32_t>{1, 1, 0}, {1, 1}, {}, {0, 1, 1, 1}, {1, 0, 0, 1}})
+    CHECK(contains(said_of(odd), "gemma3.attention.sliding_window_pattern"));
+}
+
+TEST_CASE("Layers of other widths, and widths of nothing, are refused by their keys", "[gguf]") {
+  // A key that synth writes, with a value of another type: both under another name at first.
+  const auto said_of = [](const std::string& architecture, const std::string& key,
+                          const KeyValue& value) {
+    const std::string whole = architecture + "." + key, other = whole.substr(0, whole.size() - 1);
+    FamilyFile file{architecture, family_traits(architecture)};
+    file.traits.experts = architecture == "qwen3moe" ? 8 : 0;
+    file.keys = {{other.substr(architecture.size() + 1) + "~", value}};
+    std::string bytes = fixtures::bytes_of(file);
+    bytes.replace(bytes.find(whole), whole.size(), other + "^");
+    bytes.replace(bytes.find(other + "~"), whole.size(), whole);
+    const auto parsed = file_of(bytes);
+    REQUIRE(parsed.ok());
+    return error_of(load_model(*parsed));
+  };
+  using Widths = std::vector<std::int32_t>;
+  const auto check = [&](const std::string& architecture, const std::string& key,
+                         const KeyValue& value) {
+    const std::string said = said_of(architecture, key, value);
+    CAPTURE(architecture, key, said);
+    CHECK(contains(said, architecture + "." + key));
+  };
+  check("llama", "feed_forward_length", Widths{160, 320, 160, 160});
+  check("qwen3moe", "expert_feed_forward_length", Widths{160, 320, 160, 160});
+  check("llama", "attention.head_count", Widths{4, 8, 4, 4});
+  for (const char* architecture : {"llama", "phi3", "falcon", "command-r"})
+    for (const char* key :
+         {"attention.head_count", "attention.head_count_kv", "attention.key_length",
+          "feed_forward_length", "embedding_length", "block_count", "context_length"})
+      check(architecture, key, 0u);
+}
+
 }  // namespace rigcast::engine

@@ -170,9 +170,7 @@ TEST_CASE("Layers have heads of their own", "[engine][architectures]") {
   CpuExecutor executor(std::make_shared<const Model>(tiny.model), options_of(1));
   executor.forward(prompt_of(16, 500), Logits::kNone);
   CHECK(executor.cache().bytes() == 16 * 2 * 4 * (2 * 4 * 32 + 2 * 1 * 64));
-  const auto refused = check_shapes_on_gpu(tiny.model);
-  REQUIRE(refused);
-  CHECK(refused->message.find("layers of 4 KV heads of 32 and of 1 of 64") != std::string::npos);
+  CHECK_FALSE(check_shapes_on_gpu(tiny.model));
 }
 
 }  // namespace rigcast::engine

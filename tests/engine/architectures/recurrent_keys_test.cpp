@@ -95,6 +95,11 @@ TEST_CASE("KV heads by layer are those of a hybrid", "[gguf]") {
 TEST_CASE("Granite that rotates is refused by the key", "[gguf]") {
   CHECK(contains(said_with("granitehybrid", "rope.scaling.finetuned", kType, std::array{'\1'}),
                  "granitehybrid.rope.scaling.finetuned"));
+  // Without the key it does, too.
+  std::string bytes = bytes_of_tiny("granitehybrid");
+  const std::string name = "granitehybrid.rope.scaling.finetuned";
+  bytes[bytes.find(name) + name.size() - 1] = 'x';
+  CHECK(contains(error_of(read_of(bytes)), "there is no \"" + name + "\""));
 }
 
 }  // namespace rigcast::engine

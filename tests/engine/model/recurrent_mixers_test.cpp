@@ -71,4 +71,22 @@ TEST_CASE("Stand-ins of mixers are replaced by as many weights", "[synth]") {
   }
 }
 
+TEST_CASE("Widths that heads and groups do not share evenly are none", "[synth]") {
+  const auto found = [](const char* id, const MixerWidths& w) {
+    ModelSpec spec = catalogue_model(id);
+    const RecurrentLayers counts = recurrent_layers(spec, w);
+    spec.recurrent->state_bytes = counts.state_bytes;
+    spec.recurrent->layer_parameters = counts.layer_parameters;
+    spec.recurrent->layer_f32_parameters = counts.layer_f32_parameters;
+    return mixer_widths(spec) == w;
+  };
+  CHECK(found("granite-4.0-h-tiny", {4, 3072, 128, 48, 1}));
+  CHECK(found("granite-4.0-h-tiny", {4, 3072, 128, 48, 8}));
+  CHECK_FALSE(found("granite-4.0-h-tiny", {4, 3076, 128, 48, 1}));  // 4 values of no head
+  CHECK_FALSE(found("granite-4.0-h-tiny", {4, 3072, 128, 48, 5}));
+  CHECK(found("qwen3-next-80b-a3b", {4, 4096, 128, 32, 16}));
+  CHECK_FALSE(found("qwen3-next-80b-a3b", {4, 4100, 128, 32, 16}));
+  CHECK_FALSE(found("qwen3-next-80b-a3b", {4, 4096, 128, 32, 12}));
+}
+
 }  // namespace rigcast::engine

@@ -47,9 +47,10 @@ std::vector<int> layers_cached_on_gpu(const State& s) {
 
 PoolBlockBytes block_bytes_of(const State& s) {
   PoolBlockBytes bytes;
-  bytes.layer = double(s.kv.cache().block_layout().layer_bytes());
+  for (const int layer : layers_cached_on_gpu(s))
+    bytes.layer = std::max(bytes.layer, double(s.kv.cache().layout(layer).layer_bytes()));
   bytes.layers = int(layers_cached_on_gpu(s).size());
-  bytes.of_gpu = bytes.layers * bytes.layer;
+  bytes.of_gpu = double(s.kv.cache().block_bytes());
   if (s.host) bytes.of_host = double(s.host->side.layers().cache().block_bytes());
   return bytes;
 }
@@ -80,7 +81,7 @@ struct Pool {
 };
 
 Pool pool_of(const State& s, const BatchOptions& batch, const std::optional<KvEviction>& cold) {
-  const auto block_tokens = TokenCount(s.kv.cache().block_layout().block_tokens);
+  const auto block_tokens = s.kv.cache().block_tokens();
   Pool pool{{},
             {block_tokens, 1, batch.host_blocks, TokenCount(s.ubatch()), most_sequences(s, batch)}};
   const PoolBlockBytes bytes = block_bytes_of(s);
@@ -110,9 +111,11 @@ struct PartialMemory {
 
   PartialMemory(const ModelSpec& spec, Vram& vram) {
     const std::int64_t heads = std::int64_t(spec.heads) * kPartialSplits;
-    memory = vram.allocate(std::size_t(heads * (2 + spec.head_dim)) * sizeof(float), "activations");
+    std::int64_t dim = 0;
+    for (int layer = 0; layer < spec.layers; ++layer) dim = std::max(dim, spec.head_dim_of(layer));
+    memory = vram.allocate(std::size_t(heads * (2 + dim)) * sizeof(float), "activations");
     partials.o = memory.as<float>();
-    partials.m = partials.o + heads * spec.head_dim;
+    partials.m = partials.o + heads * dim;
     partials.l = partials.m + heads;
   }
 };
@@ -239,10 +242,7 @@ void CudaBatchExecutor::queue_one(const SequenceStep& sequence, bool choose) {
   token_inputs_.place_position(sequence.cached);
   token_inputs_.place_state(sequence.state);
   token_inputs_.place_token(sequence.tokens.front());
-  const int splits =
-      attention_splits(int(padded_context(sequence.cached + 1)), state_->spec().kv_heads,
-                       int(state_->spec().head_dim), state_->device.multiprocessors,
-                       state_->kv.cache().holds_fp16());
+  const int splits = splits_of_token(*state_, padded_context(sequence.cached + 1));
   if (recorder_)
     queue_traced(sequence.cached,
                  [&](StageListener* stages) { queue_token(*state_, splits, mode, stages); });
@@ -295,7 +295,7 @@ void CudaBatchExecutor::queue_all(const SequenceRows& rows, bool draw, StageList
 }
 
 void CudaBatchExecutor::launch(const SequenceRows& rows, bool draw) {
-  const GraphKey key{rows.rows, rows.splits.count, rows.cache.list_stride, draw};
+  const GraphKey key{rows.rows, rows.splits.count, rows.table_stride, draw};
   auto at = graphs_.find(key);
   if (at == graphs_.end())
     at = graphs_.try_emplace(key, stream(), [&] { queue_all(rows, draw, nullptr); }).first;
@@ -343,9 +343,8 @@ SequenceRows CudaBatchExecutor::rows_of(const RowOrder& order, const StepShape& 
   rows.ids = inputs_.ids();
   rows.at = inputs_.rows();
   rows.states = inputs_.states();
-  rows.cache = state_->kv.cache().block_layout();
-  rows.cache.blocks = inputs_.tables();
-  rows.cache.list_stride = shape.table;
+  rows.tables = inputs_.tables();
+  rows.table_stride = shape.table;
   rows.splits = step_splits(shape.singles, state_->spec().kv_heads, int(shape.context));
   rows.partials = partials_.partials;
   RIGCAST_ASSERT(rows.splits.count <= kPartialSplits);

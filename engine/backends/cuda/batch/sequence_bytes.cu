@@ -19,7 +19,7 @@ double ffn_weights(const PlacedModel& model, int layer, double tokens) {
 }
 
 MovedBytes kv_bytes(const State& s, int layer, std::span<const SequenceStep> sequences) {
-  const double token_bytes = double(s.kv.cache().token_bytes());
+  const auto token_bytes = double(s.kv.cache().token_bytes(layer));
   MovedBytes moved;
   for (const SequenceStep& step : sequences) {
     const auto count = TokenCount(step.tokens.size());

@@ -17,28 +17,28 @@ constexpr int kMaxUnthrottledTokens = 512;
 
 // batch.x = the attention output of a layer for vectors.projected, whose keys and values are stored
 // in `cache`.
-void attend_batch(const ForwardContext& f, const Cache& cache, int kept, int layer, int tokens) {
+void attend_batch(const ForwardContext& f, const Cache& cache, int layer, int tokens) {
   const ActivationBuffers& v = f.buffers.vectors;
   const AttentionShape& a = f.layer(layer).attention;
   attend_causally(
       f.stream,
-      {v.queries, tokens, a.heads, int(a.window), 0, soft_cap(f, layer), f.layer(layer).sinks},
-      cache, kept, f.buffers.token.position, f.buffers.batch.x);
+      {v.queries, tokens, a.heads, window_of(a), 0, soft_cap(f, layer), f.layer(layer).sinks},
+      cache, 0, f.buffers.token.position, f.buffers.batch.x);
 }
 
-void place_tokens(const ForwardContext& f, const Cache& cache, int kept, int layer, int tokens) {
+void place_tokens(const ForwardContext& f, const Cache& cache, int layer, int tokens) {
   norm_wide_heads(f, layer, tokens);
-  rope_and_store(f.stream, new_token_inputs(f, layer), cache, kept, tokens,
-                 {f.buffers.token.position}, f.buffers.vectors.queries);
+  rope_and_store(f.stream, new_token_inputs(f, layer), cache, 0, tokens, {f.buffers.token.position},
+                 f.buffers.vectors.queries);
 }
 
 // Attention over the GPU's cache.
 void attend_on_gpu(const ForwardContext& f, KvState& kv, int layer, int tokens) {
   const Cache cache = kv.cache().view(layer);
   const int kept = kv.cache().layer(layer);
-  place_tokens(f, cache, kept, layer, tokens);
+  place_tokens(f, cache, layer, tokens);
   kv.await(kept);
-  attend_batch(f, cache, kept, layer, tokens);
+  attend_batch(f, cache, layer, tokens);
   kv.done(kept);
 }
 
@@ -46,8 +46,8 @@ void attend_on_gpu(const ForwardContext& f, KvState& kv, int layer, int tokens) 
 // copied back to it.
 void attend_staged(const ForwardContext& f, StagedCache& cache, TokenCount cached, int layer,
                    int tokens) {
-  place_tokens(f, cache.view(), 0, layer, tokens);
-  attend_batch(f, cache.view(), 0, layer, tokens);
+  place_tokens(f, cache.view(layer), layer, tokens);
+  attend_batch(f, cache.view(layer), layer, tokens);
   cache.store(layer, cached, tokens);
 }
 

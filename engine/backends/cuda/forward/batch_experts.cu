@@ -141,7 +141,7 @@ void experts_by_grouped_gemm(const ForwardContext& f, ExpertStream* copied, int 
     multiply_copied(f, *copied, layer, g);
   else
     multiply_groups(f, weights_of(w), g);
-  const Branch branch(f, w.ffn_post_norm, first);
+  const Branch branch(f, w.ffn_post_norm, first, w.scale);
   add_experts(g, v.experts, {branch.to(), f.hidden(), branch.adds()}, f.stream);
   if (shared) add_shared_expert(f, w, tokens, branch.to());
   branch.finish(tokens);

@@ -116,8 +116,11 @@ __half* place_of_norm(const ForwardContext& f, const DeviceLayer& w) {
   return w.parallel_ffn ? reinterpret_cast<__half*>(f.buffers.vectors.normed) : f.buffers.batch.x;
 }
 
+// The matrix whose products are values: the keys', where a layer has none of its own.
+const DeviceMatrix& value_matrix(const DeviceLayer& w) { return w.v ? w.v : w.k; }
+
 bool has_tiled_qkv(const ForwardContext& f, const DeviceLayer& w, int tokens) {
-  return is_tiled(f, tokens, {&w.q, &w.k, &w.v});
+  return is_tiled(f, tokens, {&w.q, &w.k, &value_matrix(w)});
 }
 bool has_tiled_ffn(const ForwardContext& f, int tokens, const DeviceMatrix& gate,
                    const DeviceMatrix& up, const DeviceMatrix& down) {
@@ -242,13 +245,14 @@ struct PlacedNorm {
   __half* to = nullptr;
 };
 
-// Multiplies all matrices by the norm of the first rows of vectors.hidden.
+// Multiplies all matrices by the norm of the first rows of vectors.hidden. A matrix that is there
+// twice, one behind the other, need not be multiplied twice.
 void project(const ForwardContext& f, const PlacedNorm& input, Matrices matrices, int tokens,
              bool tiled, const Projected& y) {
   std::vector<SmallBatchJob> all;
   float* to = y.to;
   for (const DeviceMatrix* m : matrices) {
-    all.push_back({*m, to});
+    if (all.empty() || all.back().w.soa != m->soa) all.push_back({*m, to});
     to += m->rows;
   }
   const auto by_launches = [&](const auto& multiply_jobs) {
@@ -307,7 +311,7 @@ void project_qkv(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   const ActivationBuffers& v = f.buffers.vectors;
   const std::int64_t stride =
       qkv_width(w.attention) + (w.attention_gate ? q_width(w.attention) : 0);
-  project(f, {attention_norm(f, w), place_of_norm(f, w)}, {&w.q, &w.k, &w.v}, tokens,
+  project(f, {attention_norm(f, w), place_of_norm(f, w)}, {&w.q, &w.k, &value_matrix(w)}, tokens,
           has_tiled_norm(f, w, tokens, has_tiled_qkv(f, w, tokens)),
           {w.attention_gate ? v.mixed : v.projected, stride});
   if (w.attention_gate) take_queries(f.stream, gated_rows(f, w), tokens, v.projected);
@@ -342,7 +346,7 @@ void add_mixer_output(const ForwardContext& f, const DeviceLayer& w, int tokens)
 }
 
 void add_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens) {
-  const Branch branch(f, w.ffn_post_norm);
+  const Branch branch(f, w.ffn_post_norm, 0, w.scale);
   multiply_ffn(f, w, tokens, of_branch(w.down, w.down_bias, branch));
   branch.finish(tokens);
 }

@@ -7,7 +7,7 @@ namespace rigcast::engine::cuda {
 BranchSum Branch::rest() const {
   if (adds_) return {};
   const Norm norm{post_norm_, f_.hyper().norm_eps};
-  return {hidden_, f_.buffers.vectors.normed, norm, f_.hyper().residual_scale};
+  return {hidden_, f_.buffers.vectors.normed, norm, f_.hyper().residual_scale, scale_};
 }
 
 void Branch::finish(int tokens) const {

@@ -11,11 +11,13 @@ namespace rigcast::engine::cuda {
 class Branch {
  public:
   /// The branch of rows from `first` on. `post_norm`: the weight of its own norm; nullptr: none.
-  Branch(const ForwardContext& f, const float* post_norm, int first = 0)
+  /// `scale`: of the sum, the layer's result.
+  Branch(const ForwardContext& f, const float* post_norm, int first = 0, float scale = 1)
       : f_(f),
         post_norm_(post_norm),
         hidden_(f.hidden_row(first)),
-        adds_(!post_norm && f.hyper().residual_scale == 1),
+        scale_(scale),
+        adds_(!post_norm && f.hyper().residual_scale == 1 && scale == 1),
         to_(adds_ ? hidden_ : f.buffers.vectors.normed) {}
 
   /// Rows of the hidden state's width, the first row's first.
@@ -34,6 +36,7 @@ class Branch {
   const ForwardContext& f_;
   const float* post_norm_;
   float* hidden_;
+  float scale_;
   bool adds_;
   float* to_;
 };

@@ -49,7 +49,7 @@ ActivationSizes activation_sizes(const Model& model, int tokens) {
   const std::int64_t n = tokens;
   const auto tables = std::int64_t(rope_tables(model.hyper, model.rope_factors).size());
   const MixedWidths mixers = mixed_widths(model);
-  return {n * model.spec.hidden, n * widths.qkv,   tables * n * (model.hyper.rope_dims / 2),
+  return {n * model.spec.hidden, n * widths.qkv,   tables * n * most_rope_pairs(model.hyper),
           n * widths.q,          n * mixers.mixed, n * mixers.convolved};
 }
 

@@ -29,7 +29,7 @@ struct ActivationBuffers {
   // What first matrices of recurrent layers give, or those of attention with a gate: [q and gate |
   // k | v]; a work buffer of recurrent layers.
   float *mixed = nullptr, *convolved = nullptr;
-  RopeAngle* rope_cos_sin = nullptr;  // [rope_dims / 2], all rows of one table after another
+  RopeAngle* rope_cos_sin = nullptr;  // [pairs], all rows of one table after another
   __half* queries = nullptr;          // [heads][head_dim]
   VramPiece memory;
 };

@@ -11,6 +11,7 @@
 #include "engine/kernels/cuda/activations/quantize_activations.cuh"
 #include "engine/kernels/cuda/attention/decode_attention.cuh"
 #include "engine/kernels/cuda/attention/merge_partials.cuh"
+#include "engine/kernels/cuda/attention/most_splits.hpp"
 #include "engine/kernels/cuda/matvec/chosen_experts.cuh"
 #include "engine/kernels/cuda/matvec/experts_down.cuh"
 #include "engine/kernels/cuda/matvec/gate_up.cuh"
@@ -93,12 +94,18 @@ void receive_cold_partials(const ForwardContext& f, HostOffload& host, const Att
                 {p.l + std::int64_t(split) * heads, heads}});
 }
 
+int most_splits(const AttentionShape& a, const KvState& kv) {
+  return most_attention_splits(a.kv_heads, int(a.head_dim), device_facts().multiprocessors,
+                               kv.cache().holds_fp16());
+}
+
 // Attention over the GPU's cache. The host attends to the oldest cold blocks at the same time.
 void attend_on_gpu(const ForwardContext& f, KvState& kv, HostOffload* host, int layer, int splits) {
   const AttentionShape& a = f.layer(layer).attention;
+  splits = std::min(splits, most_splits(a, kv));
   const DecodeBuffers& token = f.buffers.token;
   const int kept = kv.cache().layer(layer);
-  DecodeAttention attention{new_token_inputs(f, layer), int(a.window), true};
+  DecodeAttention attention{new_token_inputs(f, layer), window_of(a), true};
   attention.cap = soft_cap(f, layer);
   const TokenCount of_host = kv.cold_of_host();
   if (of_host > 0) host->send({{f.buffers.vectors.projected, q_width(a)}});
@@ -108,7 +115,7 @@ void attend_on_gpu(const ForwardContext& f, KvState& kv, HostOffload* host, int 
     attention.inputs_ready = false;
     attention.start = Start::kAfter;
   }
-  attend_partially(f.stream, attention, kv.cache().view(layer), kept, splits, token.position,
+  attend_partially(f.stream, attention, kv.cache().view(layer), 0, splits, token.position,
                    token.partials);
   kv.done(kept);
   if (of_host > 0) receive_cold_partials(f, *host, a, splits++);
@@ -148,7 +155,7 @@ void project_qkv(const ForwardContext& f, const DeviceLayer& w, PendingSum& pend
   const Inputs x = norm(f, attention_norm(f, w), floats, pending);
   const MatvecJob projections[] = {
       {w.q, projected}, {w.k, projected + q}, {w.v, projected + q + kv}};
-  matvec(projections, x, f.stream, Start::kEarly);
+  matvec(std::span(projections).first(w.v ? 3 : 2), x, f.stream, Start::kEarly);
   if (w.attention_gate) take_queries(f.stream, gated_rows(f, w), 1, f.buffers.vectors.projected);
 }
 
@@ -202,7 +209,7 @@ void ffn(const ForwardContext& f, const DeviceLayer& w, PendingSum& pending) {
     gate_up(w.gate, w.up, x, hidden, f.stream, Start::kEarly, w.gate_function);
   else
     mlp_up(w.up, w.up_bias, x, hidden, w.mlp_function, f.stream, Start::kEarly);
-  const Branch branch(f, w.ffn_post_norm);
+  const Branch branch(f, w.ffn_post_norm, 0, w.scale);
   const MatvecJob down{w.down, branch.to(), w.down_bias, branch.added_to()};
   matvec({&down, 1}, {token.ffn_hidden_quantized, token.ffn_hidden}, f.stream, Start::kEarly);
   pending.put(branch);
@@ -243,7 +250,7 @@ void run_experts_on_host(const ForwardContext& f, HostOffload& host, const Devic
   const Inputs x = norm(f, w.ffn_norm, true, pending);
   choose_experts(f, w, x.floats);
   host.send({{x.floats, f.hidden()}, {chosen.weights, chosen.used}, {chosen.ids, chosen.used}});
-  const Branch branch(f, w.ffn_post_norm);
+  const Branch branch(f, w.ffn_post_norm, 0, w.scale);
   const SharedExpert shared = shared_expert(f, w);
   if (shared) {  // while the host computes the others
     shared_gate_up(f, shared, x, 0);
@@ -267,7 +274,7 @@ void experts(const ForwardContext& f, const DeviceLayer& w, int row, PendingSum&
                   token.chosen, x, ffn_hidden_form(token, down), f.stream, Start::kEarly,
                   w.gate_function, joins ? shared : SharedExpert{});
   if (shared && !joins) shared_gate_up(f, shared, x, of_shared);
-  const Branch branch(f, w.ffn_post_norm, row);
+  const Branch branch(f, w.ffn_post_norm, row, w.scale);
   experts_down(biased(w.expert_down, w.expert_down_bias), token.chosen,
                {token.ffn_hidden_quantized, token.ffn_hidden}, {branch.added_to(), branch.to()},
                f.stream, Start::kEarly, downs_join ? shared.down : DeviceMatrix{});
@@ -342,6 +349,17 @@ void head(const ForwardContext& f, int row, PendingSum& pending) {
 void queue_head(const ForwardContext& f, int row) {
   PendingSum none;
   head(f, row, none);
+}
+
+int splits_of_token(const State& s, TokenCount tokens) {
+  int splits = 1;
+  for (int layer = 0; layer < s.spec().layers; ++layer) {
+    const AttentionShape& a = s.model.layer(layer).attention;
+    splits =
+        std::max(splits, attention_splits(int(tokens), a.kv_heads, int(a.head_dim),
+                                          s.device.multiprocessors, s.kv.cache().holds_fp16()));
+  }
+  return splits;
 }
 
 void queue_token(State& s, int splits, SamplingMode choice, StageListener* stages) {

@@ -9,11 +9,15 @@ namespace rigcast::engine::cuda {
 /// How the next id is chosen: the most likely one, or by sampling with token.sampling->params.
 enum class SamplingMode { kGreedy, kSampled };
 
+/// The most parts into which attention of a token is cut where up to so many tokens are in the
+/// context. Layers whose heads occupy the GPU with fewer have fewer.
+int splits_of_token(const State& s, TokenCount tokens);
+
 /// Queues one token: the id at vectors.ids, at *token.position, which grows by one. Its logits are
 /// written to token.logits, and the chosen id to vectors.ids and next_id, unless the head is on the
-/// host. Attention over the cache is cut into `splits` parts. Nothing waits, except for host
-/// operations that run while the token is queued; if the host computes a part, it must answer the
-/// mailbox.
+/// host. Attention over the cache is cut into at most `splits` parts. Nothing waits, except for
+/// host operations that run while the token is queued; if the host computes a part, it must answer
+/// the mailbox.
 void queue_token(State& s, int splits, SamplingMode choice, StageListener* stages);
 
 /// Queues the mixture of experts for row `row` of vectors.hidden; its output is added to the row.

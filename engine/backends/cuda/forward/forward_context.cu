@@ -2,6 +2,7 @@
 
 #include "engine/kernels/cuda/kv/rope_and_store.cuh"
 #include "engine/kernels/cuda/weights/dequantize.cuh"
+#include "engine/model/rope.hpp"
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -9,7 +10,7 @@ namespace {
 // The angles of a rotary embedding, one of those that layers choose from.
 RopeAngle* angles_of(const ForwardContext& f, int table) {
   const ActivationBuffers& v = f.buffers.vectors;
-  return v.rope_cos_sin + std::int64_t(table) * v.tokens * (f.hyper().rope_dims / 2);
+  return v.rope_cos_sin + std::int64_t(table) * v.tokens * most_rope_pairs(f.hyper());
 }
 
 // Queries or keys of all heads in vectors.projected: columns [first, first + width).
@@ -33,7 +34,7 @@ void embed(const ForwardContext& f, const std::int32_t* ids, int tokens) {
 void queue_rope_angles(const ForwardContext& f, int tokens, const StepRows& rows) {
   const std::vector<DeviceRopeTable>& tables = f.model.gpu.rope;
   for (std::size_t i = 0; i < tables.size(); ++i)
-    compute_rope_angles(f.stream, tables[i].frequencies, f.hyper().rope_dims / 2, tokens, rows,
+    compute_rope_angles(f.stream, tables[i].frequencies, tables[i].pairs, tokens, rows,
                         angles_of(f, int(i)), tables[i].magnitude);
 }
 
@@ -64,20 +65,23 @@ NewTokenInputs new_token_inputs(const ForwardContext& f, int layer) {
   // A norm over all heads was computed before, and the bias before the norm.
   p.q = {rows, stride, w.wide_q_norm ? nullptr : w.q_bias};
   p.k = {rows + q, stride, w.wide_k_norm ? nullptr : w.k_bias};
-  p.v = {rows + q + kv, stride, w.v_bias};
+  p.v = {w.keys_are_values ? rows + q : rows + q + kv, stride, w.v_bias};
   p.heads = w.attention.heads;
   p.q_norm = w.wide_q_norm ? nullptr : w.q_norm;
   p.k_norm = w.wide_k_norm ? nullptr : w.k_norm;
   p.norm_eps = hyper.norm_eps;
   p.layer_norms = w.layer_norm;
-  p.norms_rotated = w.rule.norms_rotated;
+  p.norms_rotated = w.rule.norms_rotated || w.rule.plain_norms;
+  p.plain_norms = w.rule.plain_norms;
+  p.plain_value_norms = w.norms_values;
   p.pairs = hyper.rope_pairs;
   if (w.rule.rope >= 0) {
-    p.rope_dims = hyper.rope_dims;
+    p.rope_dims = 2 * f.model.gpu.rope[std::size_t(w.rule.rope)].pairs;
     p.rope_cos_sin = angles_of(f, w.rule.rope);
   }
   p.score_scale = w.rule.score_scale;
-  if (w.scales_by_position) p.temperature = {hyper.temperature, hyper.temperature_tokens};
+  if (w.scales_by_position)
+    p.temperature = {hyper.temperature, hyper.temperature_tokens, hyper.temperature_offset};
   return p;
 }
 

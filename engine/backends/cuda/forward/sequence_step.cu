@@ -23,10 +23,18 @@ namespace {
 // token each.
 constexpr int kFewExpertRows = 2;
 
+// A layer's part of the cache, as its kernels see it: as layer 0.
+Cache cache_of(const KvState& kv, const SequenceRows& step, int layer) {
+  Cache cache = kv.cache().layout(layer);
+  cache.blocks = step.tables;
+  cache.list_stride = step.table_stride;
+  return cache;
+}
+
 // batch.x = the attention output of single rows, as many at a time as there is room for partials;
 // `tiled`: 0, or the tokens for which it is tiled.
-void attend_singles(const ForwardContext& f, const SequenceRows& step, int kept, int layer,
-                    int tiled) {
+void attend_singles(const ForwardContext& f, const SequenceRows& step, const Cache& cache,
+                    int layer, int tiled) {
   const AttentionShape& a = f.layer(layer).attention;
   const std::int64_t width = q_width(a);
   for (int first = 0; first < step.singles; first += step.partial_rows) {
@@ -36,10 +44,10 @@ void attend_singles(const ForwardContext& f, const SequenceRows& step, int kept,
     const StepAttention attention{f.buffers.vectors.queries + first * width,
                                   rows,
                                   a.heads,
-                                  int(a.window),
+                                  window_of(a),
                                   soft_cap(f, layer),
                                   f.layer(layer).sinks};
-    attend_rows(f.stream, attention, step.cache, kept, step.splits, at, step.partials, out);
+    attend_rows(f.stream, attention, cache, 0, step.splits, at, step.partials, out);
     if (step.splits.count > 1)
       merge_rows(f.stream, step.partials, rows, step.splits.count, a.heads, int(a.head_dim), out,
                  f.layer(layer).sinks);
@@ -47,13 +55,13 @@ void attend_singles(const ForwardContext& f, const SequenceRows& step, int kept,
 }
 
 void attend_chunk(const ForwardContext& f, const SequenceRows& step, const PromptChunk& chunk,
-                  int kept, int layer) {
+                  const Cache& cache, int layer) {
   const AttentionShape& a = f.layer(layer).attention;
   const std::int64_t first = std::int64_t(chunk.first_row) * q_width(a);
   attend_causally(f.stream,
-                  {f.buffers.vectors.queries + first, chunk.rows, a.heads, int(a.window), 0,
+                  {f.buffers.vectors.queries + first, chunk.rows, a.heads, window_of(a), 0,
                    soft_cap(f, layer), f.layer(layer).sinks},
-                  step.cache.of_sequence(chunk.sequence), kept, step.at.position + chunk.first_row,
+                  cache.of_sequence(chunk.sequence), 0, step.at.position + chunk.first_row,
                   f.buffers.batch.x + first);
 }
 
@@ -61,14 +69,15 @@ void attend_chunk(const ForwardContext& f, const SequenceRows& step, const Promp
 // previous kernel has ended: where those are copied, all of them start behind a barrier.
 bool attend_on_gpu(const ForwardContext& f, KvState& kv, const SequenceRows& step, int layer) {
   const int kept = kv.cache().layer(layer);
+  const Cache cache = cache_of(kv, step, layer);
   if (kv.await(kept)) launch_barrier_kernel(f.stream);
   norm_wide_heads(f, layer, step.rows);
-  rope_and_store(f.stream, new_token_inputs(f, layer), step.cache, kept, step.rows, step.at,
+  rope_and_store(f.stream, new_token_inputs(f, layer), cache, 0, step.rows, step.at,
                  f.buffers.vectors.queries);
   const bool tiled = step.chunks.empty() && !f.layer(layer).attention_gate &&
                      takes_tiled_attention(f, f.layer(layer), step.rows);
-  attend_singles(f, step, kept, layer, tiled ? tiled_tokens(step.rows) : 0);
-  for (const PromptChunk& chunk : step.chunks) attend_chunk(f, step, chunk, kept, layer);
+  attend_singles(f, step, cache, layer, tiled ? tiled_tokens(step.rows) : 0);
+  for (const PromptChunk& chunk : step.chunks) attend_chunk(f, step, chunk, cache, layer);
   kv.done(kept);
   return tiled;
 }

@@ -26,9 +26,11 @@ struct SequenceRows {
   const std::int32_t* ids = nullptr;     // [rows]
   StepRows at{};                         // of all rows
   const std::int32_t* states = nullptr;  // [rows]: of recurrent layers (MixerRows)
-  Cache cache{};                         // of all sequences
-  StepSplits splits{};                   // of single rows
-  Partials partials{};                   // with room for `partial_rows` rows of that many splits
+  /// Lists of the blocks of all sequences: that of sequence s is at tables + s * table_stride.
+  std::byte* const* tables = nullptr;
+  int table_stride = 0;
+  StepSplits splits{};  // of single rows
+  Partials partials{};  // with room for `partial_rows` rows of that many splits
   int partial_rows = 0;
   std::span<const PromptChunk> chunks{};
   // For the host's part, if it has one; of all rows.

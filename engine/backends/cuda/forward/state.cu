@@ -1,5 +1,6 @@
 #include "engine/backends/cuda/forward/state.cuh"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/scenario/batch_limits.hpp"
@@ -54,9 +55,12 @@ std::vector<int> layers_with_state_on_gpu(const PlacedModel& model) {
 
 // The largest number of attention splits: those of the longest context, and one for the host's
 // part.
-int most_splits(const ModelSpec& spec, const DeviceContext& device, const DeviceCache& cache) {
-  return 1 + most_attention_splits(spec.kv_heads, int(spec.head_dim), device.multiprocessors,
-                                   cache.holds_fp16());
+int most_splits(const Model& model, const DeviceContext& device, const DeviceCache& cache) {
+  int most = 1;
+  for (const Layer& l : model.layers)
+    most = std::max(most, most_attention_splits(l.attention.kv_heads, int(l.attention.head_dim),
+                                                device.multiprocessors, cache.holds_fp16()));
+  return 1 + most;
 }
 
 void allocate_batch_memory(State& s, PrefillOffloadPolicy by) {
@@ -88,8 +92,8 @@ State::State(PlacedModel model_, Vram vram, const StateOptions& options)
              options.states),
       matmul(device.vram, device.stream),
       host(make_host_offload(model, device.stream, kv.cache(), options)),
-      buffers(*model.model, options.ubatch, most_splits(spec(), device, kv.cache()), device.vram,
-              device.stream),
+      buffers(*model.model, options.ubatch, most_splits(*model.model, device, kv.cache()),
+              device.vram, device.stream),
       streamed(model, device.vram, device.stream, kv.cache(), host.get(), options.ubatch),
       stop(options.stop) {
   if (host && model.host.decodes() && !states.empty())

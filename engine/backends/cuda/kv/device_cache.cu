@@ -14,16 +14,21 @@ int bytes_of_row(QuantFormat type, std::int64_t width) {
   return int(width / f.block_elements * f.block_bytes);
 }
 
-Cache layout(const ModelSpec& spec, KvTypes types, TokenCount block_tokens) {
+// The layout of a layer's part of a block.
+Cache layout_of(const ModelSpec& spec, int layer, KvTypes types, TokenCount block_tokens) {
   Cache c;
   c.block_tokens = int(block_tokens);
-  c.kv_heads = spec.kv_heads;
-  c.head_dim = int(spec.head_dim);
+  c.kv_heads = spec.kv_heads_of(layer);
+  c.head_dim = int(spec.head_dim_of(layer));
   c.k_type = types.k;
   c.v_type = types.v;
-  c.k_row = bytes_of_row(types.k, spec.head_dim);
-  c.v_row = bytes_of_row(types.v, spec.head_dim);
+  c.k_row = bytes_of_row(types.k, c.head_dim);
+  c.v_row = bytes_of_row(types.v, c.head_dim);
   return c;
+}
+
+bool are_alike(const Cache& a, const Cache& b) {
+  return a.kv_heads == b.kv_heads && a.head_dim == b.head_dim;
 }
 
 }  // namespace
@@ -33,17 +38,23 @@ DeviceCache::DeviceCache(Vram& vram, const Stream& stream, const ModelSpec& spec
     : vram_(vram),
       stream_(stream),
       shape_(shape),
-      view_(layout(spec, shape.types, shape.block_tokens)),
+      view_(layout_of(spec, layers.empty() ? 0 : layers.front(), shape.types, shape.block_tokens)),
       place_of_(std::size_t(spec.layers), -1),
       is_ring_(std::size_t(spec.layers)) {
   RIGCAST_ASSERT(!shape.eviction || shape.window_blocks == 0);
+  for (int layer = 0; layer < spec.layers; ++layer)
+    layouts_.push_back(layout_of(spec, layer, shape.types, shape.block_tokens));
   for (const int layer : layers) {
     const bool is_ring = shape.window_blocks > 0 && !spec.sees_all_tokens(layer);
     is_ring_[std::size_t(layer)] = is_ring;
     place_of_[std::size_t(layer)] = is_ring ? ring_layers_++ : layers_++;
+    Cache& own = layouts_[std::size_t(layer)];
+    std::size_t& bytes = is_ring ? ring_block_bytes_ : block_bytes_;
+    own.first = std::int64_t(bytes);
+    bytes += std::size_t(own.layer_bytes());
+    is_uniform_ = is_uniform_ && are_alike(own, view_);
   }
-  block_bytes_ = std::size_t(layers_) * std::size_t(view_.layer_bytes());
-  ring_block_bytes_ = std::size_t(ring_layers_) * std::size_t(view_.layer_bytes());
+  RIGCAST_ASSERT(!shape.eviction || is_uniform_);
   const std::size_t lists = shape.eviction            ? std::max<std::size_t>(1, layers.size())
                             : shape.window_blocks > 0 ? 2
                                                       : 1;
@@ -54,8 +65,14 @@ DeviceCache::DeviceCache(Vram& vram, const Stream& stream, const ModelSpec& spec
                                          shape.cold_memory);
 }
 
+const Cache& DeviceCache::block_layout() const {
+  RIGCAST_ASSERT(is_uniform_);
+  return view_;
+}
+
 Cache DeviceCache::view(int layer_of_model) const {
-  Cache c = view_;
+  Cache c = layout(layer_of_model);
+  c.blocks = view_.blocks;
   if (cold_) c.blocks += layer(layer_of_model) * std::ptrdiff_t(kMaxKvBlocks);
   if (is_ring_[std::size_t(layer_of_model)]) c.blocks += std::ptrdiff_t(kMaxKvBlocks);
   return c;

@@ -54,16 +54,23 @@ class DeviceCache {
   /// of one sequence of a pool. Not with eviction(), nor together with reserve().
   void list_blocks(std::vector<std::byte*> blocks);
 
-  /// The layout of a block, without addresses.
-  const Cache& block_layout() const { return view_; }
-  /// The view of a model's layer for kernels; its addresses are constant while the cache lives.
+  /// The layout of a block of layers that are alike (asserted), without addresses.
+  const Cache& block_layout() const;
+  /// The layout of a model's layer, which is its number 0, without addresses.
+  const Cache& layout(int layer_of_model) const { return layouts_[std::size_t(layer_of_model)]; }
+  /// False: layers of the cache have heads of their own.
+  bool is_uniform() const { return is_uniform_; }
+  /// Bytes of a block that holds all tokens of its layers.
+  std::size_t block_bytes() const { return block_bytes_; }
+  /// The view of a model's layer for kernels, which is its number 0; its addresses are constant
+  /// while the cache lives.
   Cache view(int layer_of_model) const;
   /// The index of a model's layer among those whose blocks it shares; -1: the cache has none of it.
   int layer(int of_model) const { return place_of_[std::size_t(of_model)]; }
   /// The GPU address of a model's layer in a block that is on the GPU; constant while the cache
   /// lives.
   std::byte* block(int of_model, TokenCount index) const {
-    return blocks_[std::size_t(index)] + layer(of_model) * view_.layer_bytes();
+    return blocks_[std::size_t(index)] + layout(of_model).first;
   }
   /// Blocks that layers with a window keep; 0: all.
   TokenCount window_blocks() const { return shape_.window_blocks; }
@@ -71,8 +78,11 @@ class DeviceCache {
     return shape_.types.k == QuantFormat::kF16 && shape_.types.v == QuantFormat::kF16;
   }
   TokenCount block_tokens() const { return view_.block_tokens; }
-  /// Bytes of one token in one layer.
-  std::int64_t token_bytes() const { return view_.kv_heads * (view_.k_row + view_.v_row); }
+  /// Bytes of one token in a model's layer.
+  std::int64_t token_bytes(int layer_of_model) const {
+    const Cache& c = layout(layer_of_model);
+    return c.kv_heads * (c.k_row + c.v_row);
+  }
 
   /// The evicted blocks; nullptr: blocks are never evicted.
   ColdBlocks* cold() const { return cold_.get(); }
@@ -95,11 +105,13 @@ class DeviceCache {
   Vram& vram_;
   const Stream& stream_;
   CacheShape shape_;
-  Cache view_;
+  Cache view_;                  // of layers that are alike
+  std::vector<Cache> layouts_;  // by layer of the model
+  bool is_uniform_ = true;
   int layers_ = 0, ring_layers_ = 0;  // that keep all tokens, and the last blocks
   std::vector<int> place_of_;
   std::vector<bool> is_ring_;
-  std::size_t block_bytes_, ring_block_bytes_;
+  std::size_t block_bytes_ = 0, ring_block_bytes_ = 0;
   // Block addresses: [layer][block] if blocks may be evicted, otherwise [block], and once more for
   // layers that are rings, in which addresses repeat.
   VramPiece list_;

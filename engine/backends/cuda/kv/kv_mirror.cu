@@ -10,16 +10,17 @@ namespace rigcast::engine::cuda {
 KvMirror::KvMirror(const Stream& stream, const DeviceCache& gpu, const KvCache& host,
                    std::vector<int> layers)
     : stream_(stream), gpu_(gpu), host_(host), layers_(std::move(layers)) {
-  RIGCAST_ASSERT(gpu.block_layout().layer_bytes() == host.layer_bytes());
-  RIGCAST_ASSERT(gpu.block_layout().block_tokens == host.block_tokens());
+  for (const int layer : layers_)
+    RIGCAST_ASSERT(gpu.layout(layer).layer_bytes() == host.layer_bytes(layer));
+  RIGCAST_ASSERT(gpu.block_tokens() == host.block_tokens());
 }
 
 double KvMirror::copy(TokenCount first, TokenCount last, cudaMemcpyKind direction) const {
   const TokenCount in_block = host_.block_tokens();
-  const std::size_t bytes = std::size_t(host_.layer_bytes());
   double copied = 0;
   for (TokenCount block = first / in_block; block * in_block < last; ++block)
     for (const int layer : layers_) {
+      const auto bytes = std::size_t(host_.layer_bytes(layer));
       std::byte* const here = host_.block(layer, block);
       std::byte* const there = gpu_.block(layer, block);
       const bool up = direction == cudaMemcpyHostToDevice;

@@ -3,7 +3,9 @@
 
 #include <array>
 #include <utility>
+#include <vector>
 
+#include "engine/backends/cuda/kv/device_cache.cuh"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/cuda/memory/vram.cuh"
 #include "engine/cuda/sync_event.cuh"
@@ -18,11 +20,11 @@ namespace rigcast::engine::cuda {
 /// CudaFailure.
 class StagedCache {
  public:
-  /// Stages the host's cache, whose blocks are pinned; kernels see its layers with the layout of
-  /// `like`. Kernels are queued on `computing`, fetches on `copying`; both streams and `vram`
-  /// outlive this object.
+  /// Stages these layers of the host's cache, whose blocks are pinned; kernels see them with the
+  /// layouts of `like`, which outlives this object. Kernels are queued on `computing`, fetches on
+  /// `copying`; both streams and `vram` outlive this object.
   StagedCache(Vram& vram, const Stream& computing, const Stream& copying, KvCache& host,
-              const Cache& like);
+              const DeviceCache& like, const std::vector<int>& layers);
 
   /// Makes room for positions below `tokens`, and waits for queued work if it must. Throws
   /// ShortOfMemory.
@@ -41,7 +43,7 @@ class StagedCache {
   /// stream: copies them to the host's cache.
   void store(int layer, TokenCount cached, TokenCount tokens);
   /// The view of the layer that was acquired.
-  const Cache& view() const { return sides_[(taken_ - 1) % 2].view; }
+  Cache view(int layer) const;
 
   /// Makes the computing stream wait until everything stored is in the host's cache.
   void join() const { stored_.make_wait(computing_); }
@@ -49,18 +51,19 @@ class StagedCache {
 
  private:
   struct Side {
-    Cache view;
     VramPiece blocks;  // contiguous blocks
     VramPiece list;    // their addresses, for kernels
     SyncEvent fetched, written, stored;
   };
   std::size_t blocks_for(TokenCount tokens) const;
   void make_room(Side& side, std::size_t blocks);
-  std::size_t layer_bytes() const { return std::size_t(host_.layer_bytes()); }
+  std::size_t layer_bytes(int layer) const { return std::size_t(host_.layer_bytes(layer)); }
 
   Vram& vram_;
   const Stream &computing_, &copying_;
   KvCache& host_;
+  const DeviceCache& like_;
+  std::size_t block_bytes_ = 0;  // of the layer with the largest blocks
   Stream storing_;
   std::array<Side, 2> sides_;
   SyncEvent stored_;                     // the last store that was queued

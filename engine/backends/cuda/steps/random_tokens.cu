@@ -15,8 +15,8 @@ void queue_random_tokens(const ForwardContext& f, const DeviceCache& cache, Toke
     const std::uint64_t first =
         (std::uint64_t(cached) * 1024 + std::uint64_t(layer)) * std::uint64_t(width);
     random_values(f.stream, first, v.projected, tokens * width);
-    rope_and_store(f.stream, new_token_inputs(f, layer), cache.view(layer), cache.layer(layer),
-                   tokens, {f.buffers.token.position}, v.queries);
+    rope_and_store(f.stream, new_token_inputs(f, layer), cache.view(layer), 0, tokens,
+                   {f.buffers.token.position}, v.queries);
   }
 }
 

@@ -82,8 +82,8 @@ OffloadRates StreamedWeights::measure(const std::vector<int>& offloadable,
 
 OffloadCost StreamedWeights::offload_cost_of_layers(TokenCount cached, TokenCount tokens) const {
   OffloadCost needs{{}, {}, tokens};
-  const double cache = double(cached) * double(cache_.token_bytes());
   for (const int i : model_.host.offloadable_layers()) {
+    const double cache = double(cached) * double(cache_.token_bytes(i));
     needs.copied += Bytes{layers_->bytes(i) + cache};
     needs.copied += bytes_of_experts(*model_.model, i, tokens);
     needs.of_token += flops_of_token(*model_.model, i, false);
@@ -124,7 +124,7 @@ void StreamedWeights::allocate_memory(PrefillOffloadPolicy by) {
     experts_ = std::make_unique<ExpertStream>(vram_, stream_, model, experts, model_.gpu);
   if (!offloadable.empty())
     staged_ = std::make_unique<StagedCache>(vram_, stream_, layers_->copying(),
-                                            host_->side.layers().cache(), cache_.block_layout());
+                                            host_->side.layers().cache(), cache_, offloadable);
   if (by == PrefillOffloadPolicy::kFaster && !(offloadable.empty() && experts.empty()))
     rates_ = measure(offloadable, experts);
 }

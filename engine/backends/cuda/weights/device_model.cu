@@ -99,7 +99,7 @@ class Plan {
         cudaMemcpy(last, frequencies.data(), frequencies_bytes, cudaMemcpyHostToDevice));
     const auto* own = reinterpret_cast<const double*>(last);
     for (const RopeTable& t : rope) {
-      to.rope.push_back({own, t.magnitude});
+      to.rope.push_back({own, int(t.frequencies.size()), t.magnitude});
       own += t.frequencies.size();
     }
     // Copies may still be in progress when these calls return, and other streams do not wait for
@@ -141,6 +141,9 @@ class Plan {
     to.blocks = fuse(from.ops, decoder_blocks()).value();
     to.layer_norm = uses(from.ops, OpKind::kLayerNorm);
     to.parallel_ffn = from.has_parallel_ffn();
+    to.norms_values = from.norms_values();
+    to.keys_are_values = from.v.rows == 0 && from.k.rows > 0;
+    to.scale = from.scale();
     to.mlp_function = {uses(from.ops, OpKind::kXieluMlp), from.xielu};
     // Where norms subtract the mean, each head has its own of these weights.
     const auto is_wide = [&](const std::vector<float>& norm) {

@@ -33,6 +33,8 @@ struct DeviceLayer {
   bool layer_norm = false;          // the attention's norm, and those of heads, subtract the mean
   bool parallel_ffn = false;        // the FFN reads the attention's norm
   MlpFunction mlp_function{};       // of an FFN without a gate
+  bool norms_values = false, keys_are_values = false;
+  float scale = 1;  // of the layer's result
   GateFunction gate_function = GateFunction::kSilu;
   const float *attention_norm = nullptr, *ffn_norm = nullptr;
   const float *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr, *output_bias = nullptr;
@@ -59,7 +61,8 @@ struct DeviceLayer {
 
 /// A RopeTable, on the GPU.
 struct DeviceRopeTable {
-  const double* frequencies = nullptr;  // [rope_dims / 2]: radians per position
+  const double* frequencies = nullptr;  // [pairs]: radians per position
+  int pairs = 0;
   float magnitude = 1;
 };
 

@@ -27,4 +27,7 @@ inline int kv_width(const AttentionShape& a) { return int(a.kv_width()); }
 /// The number of values in a contiguous row of q, k and v.
 inline int qkv_width(const AttentionShape& a) { return q_width(a) + 2 * kv_width(a); }
 
+/// What attention's kernels take as a window: negative where the context is cut into pieces.
+inline int window_of(const AttentionShape& a) { return a.chunked ? -int(a.window) : int(a.window); }
+
 }  // namespace rigcast::engine::cuda

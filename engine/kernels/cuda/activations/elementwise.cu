@@ -309,7 +309,8 @@ __global__ void __launch_bounds__(kMaxNormThreads) add_branch_kernel(int width, 
   }
   for (int i = begin; i < width; i += step) {
     const float weight = sum.norm.weight ? sum.norm.weight[i] : 1;
-    sum.hidden[row + i] += sum.factor * (branch[i] * scale * weight);
+    const float all = sum.hidden[row + i] + sum.factor * (branch[i] * scale * weight);
+    sum.hidden[row + i] = sum.scale == 1 ? all : all * sum.scale;
   }
 }
 

@@ -48,7 +48,7 @@ void gate_times(const Stream& stream, const Batch& batch, const ConstRows& gate,
 /// x *= factor, for `count` values.
 void scale(const Stream& stream, float* x, std::int64_t count, float factor);
 
-/// hidden += factor * norm(branch)
+/// hidden = scale * (hidden + factor * norm(branch))
 void add_branch(const Stream& stream, const Batch& batch, const BranchSum& sum);
 
 /// A head's logits: scaled, then bounded.

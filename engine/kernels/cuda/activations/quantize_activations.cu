@@ -35,6 +35,8 @@ __device__ float sum_over_block(float value) {
   return value;
 }
 
+constexpr int kMaxThreads = 1024;
+
 struct Row {
   Tokens tokens;
   Norm norm;  // no weight: the row is quantized without a norm
@@ -57,10 +59,12 @@ __device__ float4 minus(float4 a, float b) { return {a.x - b, a.y - b, a.z - b, 
 __device__ float sum(float4 a) { return (a.x + a.y) + (a.z + a.w); }
 __device__ float square(float4 a) { return a.x * a.x + a.y * a.y + a.z * a.z + a.w * a.w; }
 
-// x += the branch, whose values are those of x's columns. Both are this thread's.
-template <int kFours, class Column>
+// x += the branch, whose values are those of x's columns. All are this thread's. `weight`: of the
+// branch's norm, as far as it was read ahead.
+template <int kFours, int kAhead, class Column>
 __device__ void add_branch(const BranchSum& sum, std::int64_t first, int columns,
-                           const Column& column, float4 (&x)[kFours]) {
+                           const Column& column, const float4 (&weight)[kAhead],
+                           float4 (&x)[kFours]) {
   float4 branch[kFours];
   float squares = 0;
 #pragma unroll
@@ -77,8 +81,12 @@ __device__ void add_branch(const BranchSum& sum, std::int64_t first, int columns
     if (column(i) >= columns) continue;
     branch[i] = times(branch[i], scale);
     if (sum.norm.weight)
-      branch[i] = times(branch[i], *reinterpret_cast<const float4*>(sum.norm.weight + column(i)));
+      branch[i] =
+          times(branch[i], i < kAhead - 1
+                               ? weight[i % kAhead]
+                               : *reinterpret_cast<const float4*>(sum.norm.weight + column(i)));
     x[i] = plus(x[i], times(branch[i], sum.factor));
+    if (sum.scale != 1) x[i] = times(x[i], sum.scale);
     *reinterpret_cast<float4*>(sum.hidden + first + column(i)) = x[i];
   }
 }
@@ -99,21 +107,24 @@ enum class RowNorm { kNone, kSquares, kMean };
 
 // `kAdd`: a branch is added to the row first.
 template <int kFours, RowNorm kRowNorm, bool kAdd>
-__global__ void __launch_bounds__(1024) quantize_row(Row row) {
+__global__ void __launch_bounds__(kMaxThreads) quantize_row(Row row) {
   constexpr bool kNorm = kRowNorm != RowNorm::kNone;
   allow_next_kernel();
   const int columns = row.tokens.columns;
   const std::int64_t token = blockIdx.x;
   const auto column = [&](int i) { return int(i * blockDim.x + threadIdx.x) * 4; };
-  const auto weight_at = [&](int i) {
-    return column(i) < columns ? *reinterpret_cast<const float4*>(row.norm.weight + column(i))
-                               : float4{};
+  const auto at_column = [&](const float* weight, int i) {
+    return weight && column(i) < columns ? *reinterpret_cast<const float4*>(weight + column(i))
+                                         : float4{};
   };
   constexpr int kAhead = kNorm && kFours <= 4 ? kFours : 0;  // more values do not fit into
                                                              // registers
-  float4 x[kFours], weight[kAhead + 1];
+  constexpr int kBranchAhead = kAdd && kFours <= 2 ? kFours : 0;
+  float4 x[kFours], weight[kAhead + 1], of_branch[kBranchAhead + 1];
 #pragma unroll
-  for (int i = 0; i < kAhead; ++i) weight[i] = weight_at(i);
+  for (int i = 0; i < kAhead; ++i) weight[i] = at_column(row.norm.weight, i);
+#pragma unroll
+  for (int i = 0; i < kBranchAhead; ++i) of_branch[i] = at_column(row.added.norm.weight, i);
   wait_for_inputs();
   float squares = 0;
 #pragma unroll
@@ -121,7 +132,7 @@ __global__ void __launch_bounds__(1024) quantize_row(Row row) {
     const float* from = row.tokens.x + token * columns + column(i);
     x[i] = column(i) < columns ? *reinterpret_cast<const float4*>(from) : float4{};
   }
-  if constexpr (kAdd) add_branch(row.added, token * columns, columns, column, x);
+  if constexpr (kAdd) add_branch(row.added, token * columns, columns, column, of_branch, x);
   if constexpr (kRowNorm == RowNorm::kMean) subtract_mean(columns, column, x);
 #pragma unroll
   for (int i = 0; i < kFours; ++i) squares += square(x[i]);
@@ -131,7 +142,8 @@ __global__ void __launch_bounds__(1024) quantize_row(Row row) {
   for (int i = 0; i < kFours; ++i) {
     const bool inside = column(i) < columns;
     if (kNorm)
-      x[i] = times(times(x[i], scale), i < kAhead ? weight[i % (kAhead + 1)] : weight_at(i));
+      x[i] = times(times(x[i], scale),
+                   i < kAhead ? weight[i % (kAhead + 1)] : at_column(row.norm.weight, i));
     if constexpr (kRowNorm == RowNorm::kMean)
       if (row.norm.bias && inside)
         x[i] = plus(x[i], *reinterpret_cast<const float4*>(row.norm.bias + column(i)));
@@ -147,7 +159,7 @@ void quantize_rows_kernel(const Row& row, const Stream& stream, Start start) {
   if (columns % 32 != 0 || columns <= 0 || columns > kMaxColumns)
     throw std::invalid_argument("rounding: columns must be a multiple of 32 up to 65536");
   if (row.tokens.count == 0) return;
-  const int fours = (columns / 4 + 1023) / 1024;  // groups of four values per thread
+  const int fours = (columns / 4 + kMaxThreads - 1) / kMaxThreads;  // of a thread
   const int threads = (columns / 4 + fours - 1) / fours;
   const Shape shape{dim3(unsigned(row.tokens.count)), dim3(unsigned(threads + 31) / 32 * 32)};
   if (fours <= 1) return launch(stream, shape, start, quantize_row<1, kNorm, kAdd>, row);

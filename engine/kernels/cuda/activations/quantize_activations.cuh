@@ -31,6 +31,7 @@ struct BranchSum {
   const float* branch = nullptr;  // [tokens][width]; null: nothing is added
   Norm norm{};                    // of the branch, of squares alone; weight null: none
   float factor = 1;               // behind the norm
+  float scale = 1;                // of the sum
 };
 
 /// The norm of each row, quantized to `out` and, where `also` is given, as floats to

@@ -18,6 +18,20 @@ using Bytes = const std::byte*;
 /// contiguous and begin at a multiple of 16 bytes, whatever the cache's type.
 inline constexpr int kTileRows = 16;
 
+/// The elements of values that a block sums up: of wider heads several blocks sum parts, since more
+/// do not fit into registers; each computes all scores.
+template <int kDim>
+inline constexpr int kValueDim = kDim <= 256 ? kDim : 256;
+template <int kDim>
+inline constexpr int kValueParts = kDim / kValueDim<kDim>;
+
+/// The first token that the one at `position` sees. `window`: a count of tokens; 0: all of them;
+/// negative: the context is cut into pieces of so many. May be negative.
+__device__ __forceinline__ int first_seen(int position, int window) {
+  if (window < 0) return position / -window * -window;
+  return window > 0 ? position + 1 - window : 0;
+}
+
 /// F16 values in a row of a tile in shared memory: an odd number of 16-byte chunks, so that eight
 /// rows read at one column touch every bank once.
 template <int kDim>

@@ -15,10 +15,13 @@ namespace rigcast::engine::cuda {
 /// any of F16, Q8_0 and Q4_0.
 struct DecodeAttention {
   NewTokenInputs inputs;  // one token; heads: a multiple of the cache's KV heads
-  int window = 0;         // number of last tokens that are seen, this one included; 0: all
+  /// Number of last tokens that are seen, this one included; 0: all; negative: the context is cut
+  /// into pieces of so many tokens, and the token's own is seen.
+  int window = 0;
   /// True if *position, the cache's list of blocks and the rows before the position were written
   /// before the last launch that waited for all previous work (a graph's launch, or one with
-  /// Start::kAfter). They are then read while earlier kernels still run.
+  /// Start::kAfter). They are then read while earlier kernels still run. False where another layer
+  /// has stored the new token (NewTokenInputs::stores).
   bool inputs_ready = false;
   int first_token = 0;  // earlier tokens are attended to elsewhere; a multiple of 16
   Start start = Start::kEarly;
@@ -31,7 +34,7 @@ int attention_splits(int tokens_upper_bound, int kv_heads, int head_dim, int mul
                      bool fp16 = true);
 
 /// Stores the new token's keys and values in the cache at *position, and attends to it and the
-/// tokens before it. Writes partials [0, splits). head_dim: a multiple of 8 up to 256. Throws
+/// tokens before it. Writes partials [0, splits). head_dim: a multiple of 8 up to 512. Throws
 /// CudaFailure.
 void attend_partially(const Stream& stream, const DecodeAttention& attention, const Cache& cache,
                       int layer, int splits, const int* position, const Partials& partials);

@@ -9,15 +9,17 @@
 
 namespace rigcast::engine::cuda {
 
-inline constexpr int kSplitWarps =
-    4;  // at most; each computes every kSplitWarps-th tile of a split
+// At most; each computes every kSplitWarps-th tile of a split. A multiprocessor has memory for one
+// block of wide heads.
+template <int kDim, bool kDirect>
+inline constexpr int kSplitWarps = kDim > 128 && kDirect ? 6 : 4;
 
 // Starts to copy the warp's first tiles, before there are queries to multiply them with.
 template <int kDim, bool kDirect>
 __device__ void start_split(const Ring<kDim, kDirect>& ring, const TokenSpan& span, int first,
                             int warps) {
 #pragma unroll
-  for (int i = 0; i < kStages - 1; ++i) {
+  for (int i = 0; i < kStages<kDim, kDirect> - 1; ++i) {
     const int tile = first + i * warps;
     if (tile < span.end) ring.start(tile, i, span);
     commit_copies();
@@ -27,24 +29,25 @@ __device__ void start_split(const Ring<kDim, kDirect>& ring, const TokenSpan& sp
 // Computes the warp's tiles, each a few steps after its copy was started.
 template <int kDim, bool kDirect>
 __device__ void attend_split(const Ring<kDim, kDirect>& ring, const TokenSpan& span, int first,
-                             int warps, const NewRows& newest,
-                             const std::uint32_t (&q)[kDim / 16][4], const SoftCap& cap,
-                             SoftmaxAccumulator<kDim>& mix) {
+                             int warps, const NewRows& newest, const Queries<kDim, kDirect>& q,
+                             const SoftCap& cap, SoftmaxAccumulator<kValueDim<kDim>>& mix) {
+  constexpr int kAll = kStages<kDim, kDirect>;
   int stage = 0;
   for (int tile = first; tile < span.end; tile += warps) {
-    const int next = tile + (kStages - 1) * warps;
-    if (next < span.end) ring.start(next, (stage + kStages - 1) % kStages, span);
+    const int next = tile + (kAll - 1) * warps;
+    if (next < span.end) ring.start(next, (stage + kAll - 1) % kAll, span);
     commit_copies();
-    wait_for_copies<kStages - 1>();
+    wait_for_copies<kAll - 1>();
     __syncwarp();
     attend_tile(ring, tile, stage, span, newest, q, cap, mix);
     __syncwarp();
-    stage = (stage + 1) % kStages;
+    stage = (stage + 1) % kAll;
   }
   wait_for_copies<0>();
 }
 
-// Every warp's accumulator in shared memory, for the block to merge.
+// Every warp's accumulator in shared memory, for the block to merge. Of functions below, kDim is
+// the elements of values that a block sums up.
 template <int kDim>
 struct Shared {
   float o[kGroupRows][kDim + 8];  // with this width, the lanes of a warp touch every bank once
@@ -97,15 +100,17 @@ __device__ void merge_warps(const Shared<kDim>* mixes, int mix_bytes,
   }
 }
 
-// Merges the warps' accumulators into rows `at`, at + 1, ... of the partial results.
+// Merges the warps' accumulators into rows `at`, at + 1, ... of the partial results: elements from
+// `first` on of heads of `dim`.
 template <int kDim>
-__device__ void write_partial(int dim, const Shared<kDim>* mixes, int mix_bytes,
+__device__ void write_partial(int dim, int first, const Shared<kDim>* mixes, int mix_bytes,
                               const float (*m)[kGroupRows][2], int warps, int rows, std::int64_t at,
                               const Partials& out) {
   merge_warps(mixes, mix_bytes, m, warps, rows,
               [&](int row, int column, float largest, float l, float o) {
-                if (column == 0) out.m[at + row] = largest, out.l[at + row] = l;
-                if (column < dim && largest != -INFINITY) out.o[(at + row) * dim + column] = o;
+                if (first + column == 0) out.m[at + row] = largest, out.l[at + row] = l;
+                if (first + column < dim && largest != -INFINITY)
+                  out.o[(at + row) * dim + first + column] = o;
               });
 }
 
@@ -114,8 +119,9 @@ __device__ void write_partial(int dim, const Shared<kDim>* mixes, int mix_bytes,
 template <int kDim, bool kDirect>
 int split_stage_bytes(const Cache& cache) {
   const int bytes =
-      kDirect ? 2 * Ring<kDim, true>::kTileBytes : kTileRows * (cache.k_row + cache.v_row) + 4;
-  const int least = (int(sizeof(Shared<kDim>)) + kStages - 1) / kStages;
+      kDirect ? Ring<kDim, true>::kStageBytes : kTileRows * (cache.k_row + cache.v_row) + 4;
+  constexpr int kAll = kStages<kDim, kDirect>;
+  const int least = (int(sizeof(Shared<kValueDim<kDim>>)) + kAll - 1) / kAll;
   return (std::max(bytes, least) + 15) / 16 * 16;
 }
 

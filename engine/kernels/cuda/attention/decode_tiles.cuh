@@ -9,7 +9,12 @@ namespace rigcast::engine::cuda {
 
 inline constexpr int kGroupRows =
     16;  // query heads that share a read of the cache: the rows of a product
-inline constexpr int kStages = 3;  // a warp's tiles that are being copied or used
+
+// A warp's tiles that are being copied or used. F16 tiles of wide heads are large, and all tiles of
+// heads wider than 256: with two of them there is room for more warps, which hide each other's
+// latency.
+template <int kDim, bool kDirect>
+inline constexpr int kStages = kDim > (kDirect ? 128 : 256) ? 2 : 3;
 
 // The tokens [from, to) of the context, of which [from, stored) are in the cache, and the tiles
 // [first, end) of this block. The last token is the new one; where it is not stored yet, its rows
@@ -20,11 +25,12 @@ struct TokenSpan {
   __device__ int newest() const { return to - 1; }
   __device__ bool has_new_rows() const { return stored < to; }
 };
-__device__ inline TokenSpan tokens_of_block(int position, int window, int first_token) {
+__device__ inline TokenSpan tokens_of_block(int position, int window, int first_token,
+                                            bool stored) {
   TokenSpan s;
   s.to = position + 1;
-  s.stored = position;
-  s.from = max(first_token, window > 0 ? s.to - window : 0);
+  s.stored = stored ? s.to : position;
+  s.from = max(first_token, first_seen(position, window));
   const int first = s.from / kTileRows, tiles = (s.to + kTileRows - 1) / kTileRows - first;
   const long long split = blockIdx.x, splits = gridDim.x;
   s.first = first + int(split * tiles / splits);
@@ -36,7 +42,7 @@ __device__ inline TokenSpan tokens_of_block(int position, int window, int first_
 __device__ inline TokenSpan tokens_of_split(int position, int window, int wanted) {
   TokenSpan s;
   s.to = s.stored = position + 1;
-  s.from = window > 0 ? max(0, s.to - window) : 0;
+  s.from = max(0, first_seen(position, window));
   const int first = s.from / kTileRows, end = (s.to + kTileRows - 1) / kTileRows;
   const int tiles = split_tiles(end - first, wanted);
   s.first = min(end, first + int(blockIdx.x) * tiles);
@@ -61,12 +67,21 @@ __device__ inline void copy_row(const std::byte* from, std::byte* to, int bytes,
 // after the other.
 template <int kDim, bool kDirect>
 struct Ring {
+  static constexpr int kValues = kValueDim<kDim>;
   static constexpr int kRowBytes = kTileStride<kDim> * 2, kTileBytes = kTileRows * kRowBytes;
+  static constexpr int kValueRowBytes = kTileStride<kValues> * 2;
+  static constexpr int kStageBytes = kTileBytes + kTileRows * kValueRowBytes;  // where direct
 
   HeadRows keys, values;
   std::byte* place;  // this warp's
   int stage_bytes, dim, lane;
+  int part = 0;  // of the values; always 0 if there is one
 
+  /// The first of this block's elements of values, and how many there are.
+  __device__ int first_value() const { return kValueParts<kDim> == 1 ? 0 : part * kValues; }
+  __device__ int value_count() const {
+    return kValueParts<kDim> == 1 ? dim : min(kValues, dim - first_value());
+  }
   __device__ std::byte* keys_at(int stage) const { return place + stage * stage_bytes; }
   __device__ std::byte* values_at(int stage) const {
     return keys_at(stage) + (kDirect ? kTileBytes : kTileRows * keys.row_bytes);
@@ -76,28 +91,32 @@ struct Ring {
     const int token = tile * kTileRows, block = token / keys.block_tokens;
     const int of_block = token - block * keys.block_tokens;
     const Bytes at = keys.blocks[block];
-    copy(keys.row(at, of_block), keys.row_bytes, token, span, keys_at(stage));
-    copy(values.row(at, of_block), values.row_bytes, token, span, values_at(stage));
+    copy<kDim>(keys.row(at, of_block), keys.row_bytes, token, span, 0, keys_at(stage));
+    copy<kValues>(values.row(at, of_block), values.row_bytes, token, span, first_value(),
+                  values_at(stage));
   }
 
-  __device__ void copy(Bytes from, int row_bytes, int token, const TokenSpan& span,
+  // Copies elements [first, first + kWidth) of rows, or rows as they are.
+  template <int kWidth>
+  __device__ void copy(Bytes from, int row_bytes, int token, const TokenSpan& span, int first,
                        std::byte* to) const {
     const std::uint32_t at = shared_address(to);
     if constexpr (kDirect) {
-      constexpr int kChunks = kDim / 8;
+      constexpr int kChunks = kWidth / 8, kBytes = kTileStride<kWidth> * 2;
 #pragma unroll
       for (int i = lane; i < kTileRows * kChunks; i += 32) {
         const int row = i / kChunks, chunk = i - row * kChunks;
-        const bool there = token + row >= span.from && token + row < span.stored && chunk * 8 < dim;
-        copy_async_or_zero(at + unsigned(row * kRowBytes + chunk * 16),
-                           from + (there ? row * dim * 2 + chunk * 16 : 0), there);
+        const bool there =
+            token + row >= span.from && token + row < span.stored && first + chunk * 8 < dim;
+        copy_async_or_zero(at + unsigned(row * kBytes + chunk * 16),
+                           from + (there ? (row * dim + first) * 2 + chunk * 16 : 0), there);
       }
     } else {
-      const int first = max(0, span.from - token) * row_bytes;
+      const int begin = max(0, span.from - token) * row_bytes;
       const int end = min(kTileRows, span.stored - token) * row_bytes;
 #pragma unroll 2
       for (int i = lane * 16; i < kTileRows * row_bytes; i += 512)
-        if (i + 16 > first && i < end) copy_async_or_zero(at + unsigned(i), from + i, true);
+        if (i + 16 > begin && i < end) copy_async_or_zero(at + unsigned(i), from + i, true);
     }
   }
 
@@ -105,8 +124,11 @@ struct Ring {
   __device__ void copy_newest(int stage, int row, const NewRows& rows) const {
     copy_row(rows.key, keys_at(stage) + row * (kDirect ? int(kRowBytes) : keys.row_bytes),
              keys.row_bytes, lane, 32);
-    copy_row(rows.value, values_at(stage) + row * (kDirect ? int(kRowBytes) : values.row_bytes),
-             values.row_bytes, lane, 32);
+    if constexpr (kDirect)
+      copy_row(rows.value + first_value() * 2, values_at(stage) + row * int(kValueRowBytes),
+               value_count() * 2, lane, 32);
+    else
+      copy_row(rows.value, values_at(stage) + row * values.row_bytes, values.row_bytes, lane, 32);
     __syncwarp();
   }
 
@@ -165,24 +187,53 @@ __device__ int query_column(int k, int i, int lane) {
   return k / 2 * 32 + (k % 2 * 4 + lane % 4) * 4 + i / 2 * 2;
 }
 
+// The left operand of step k of a product.
+struct QueryStep {
+  std::uint32_t r[4];
+};
+template <int kDim>
+using QueriesOfGroup = __half[kGroupRows][kTileStride<kDim>];
+
 template <int kDim, bool kDirect>
-__device__ void load_queries(const __half (&queries)[kGroupRows][kTileStride<kDim>], int lane,
-                             std::uint32_t (&q)[kDim / 16][4]) {
+__device__ __forceinline__ QueryStep query_step(const QueriesOfGroup<kDim>& queries, int k,
+                                                int lane) {
+  QueryStep step;
 #pragma unroll
-  for (int k = 0; k < kDim / 16; ++k)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const __half* row = queries[lane / 4 + i % 2 * 8];
-      q[k][i] = *reinterpret_cast<const std::uint32_t*>(row + query_column<kDirect>(k, i, lane));
-    }
+  for (int i = 0; i < 4; ++i) {
+    const __half* row = queries[lane / 4 + i % 2 * 8];
+    step.r[i] = *reinterpret_cast<const std::uint32_t*>(row + query_column<kDirect>(k, i, lane));
+  }
+  return step;
 }
+
+// All of them in registers, or, of wide heads, read from shared memory for every tile.
+template <int kDim, bool kDirect>
+struct Queries {
+  static constexpr bool kHeld = kDim <= 256;
+  QueryStep held[kHeld ? kDim / 16 : 1];
+  const QueriesOfGroup<kDim>& rows;
+  int lane;
+
+  __device__ __forceinline__ Queries(const QueriesOfGroup<kDim>& queries, int lane_)
+      : rows(queries), lane(lane_) {
+    if constexpr (kHeld) {
+#pragma unroll
+      for (int k = 0; k < kDim / 16; ++k) held[k] = query_step<kDim, kDirect>(queries, k, lane);
+    }
+  }
+  __device__ __forceinline__ QueryStep operator[](int k) const {
+    if constexpr (kHeld)
+      return held[k];
+    else
+      return query_step<kDim, kDirect>(rows, k, lane);
+  }
+};
 
 // Scores of 16 tokens, with two sums for each: a single chain of products would stall on its
 // latency.
 template <int kDim>
 __device__ __forceinline__ void score_fp16(const std::byte* keys, int lane,
-                                           const std::uint32_t (&q)[kDim / 16][4],
-                                           float (&s)[2][4]) {
+                                           const Queries<kDim, true>& q, float (&s)[2][4]) {
   constexpr int kRowBytes = kTileStride<kDim> * 2;
   const std::uint32_t at =
       shared_address(keys) + unsigned((lane / 16 * 8 + lane % 8) * kRowBytes + lane / 8 % 2 * 16);
@@ -191,8 +242,9 @@ __device__ __forceinline__ void score_fp16(const std::byte* keys, int lane,
   for (int k = 0; k < kDim / 16; ++k) {
     std::uint32_t b[4];
     load_tiles(b, at + unsigned(k * 32));
-    multiply_add(k % 2 == 0 ? s[0] : odd[0], q[k], b[0], b[1]);
-    multiply_add(k % 2 == 0 ? s[1] : odd[1], q[k], b[2], b[3]);
+    const QueryStep step = q[k];
+    multiply_add(k % 2 == 0 ? s[0] : odd[0], step.r, b[0], b[1]);
+    multiply_add(k % 2 == 0 ? s[1] : odd[1], step.r, b[2], b[3]);
   }
 #pragma unroll
   for (int i = 0; i < 8; ++i) s[i / 4][i % 4] += odd[i / 4][i % 4];
@@ -218,18 +270,18 @@ __device__ __forceinline__ void mix_fp16(const std::byte* values, int lane,
 // product j is token 2 n + j.
 template <QuantFormat kType, int kDim, bool kWhole>
 __device__ __forceinline__ void score_blocks(int keys, int row_bytes, int dim, int lane,
-                                             const std::uint32_t (&q)[kDim / 16][4],
-                                             float (&s)[2][4]) {
+                                             const Queries<kDim, false>& q, float (&s)[2][4]) {
   const int row = keys + lane / 4 * 2 * row_bytes;
   const RowWords<kType> rows[2] = {{row, lane % 4}, {row + row_bytes, lane % 4}};
 #pragma unroll
   for (int block = 0; block < kDim / 32; ++block) {
     if (!kWhole && block * 32 >= dim) break;
+    const QueryStep steps[2] = {q[2 * block], q[2 * block + 1]};
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
       const uint2 low = rows[j].fp16(block), high = rows[j].template fp16<4>(block);
-      multiply_add(s[j], q[2 * block], low.x, low.y);
-      multiply_add(s[j], q[2 * block + 1], high.x, high.y);
+      multiply_add(s[j], steps[0].r, low.x, low.y);
+      multiply_add(s[j], steps[1].r, high.x, high.y);
     }
   }
 }
@@ -278,8 +330,7 @@ __device__ __forceinline__ void for_type(QuantFormat type, int dim, Blocks block
 
 template <int kDim, bool kDirect>
 __device__ __forceinline__ void score_tile(const Ring<kDim, kDirect>& ring, int stage,
-                                           const std::uint32_t (&q)[kDim / 16][4],
-                                           float (&s)[2][4]) {
+                                           const Queries<kDim, kDirect>& q, float (&s)[2][4]) {
   const std::byte* keys = ring.keys_at(stage);
   if constexpr (kDirect)
     score_fp16<kDim>(keys, ring.lane, q, s);
@@ -290,24 +341,32 @@ __device__ __forceinline__ void score_tile(const Ring<kDim, kDirect>& ring, int 
     });
 }
 
+// Blocks of 32 values before the block's part: parts begin at a multiple of 256, which keeps
+// RowWords aligned as rows are.
 template <int kDim, bool kDirect>
 __device__ __forceinline__ void mix_tile(const Ring<kDim, kDirect>& ring, int stage,
-                                         const std::uint32_t (&p)[4], float (&o)[kDim / 8][4]) {
+                                         const std::uint32_t (&p)[4],
+                                         float (&o)[kValueDim<kDim> / 8][4]) {
+  constexpr int kValues = kValueDim<kDim>;
   const std::byte* values = ring.values_at(stage);
-  if constexpr (kDirect)
-    mix_fp16<kDim>(values, ring.lane, p, o);
-  else
-    for_type<kDim>(ring.values.type, ring.dim, [&]<QuantFormat kType, bool kWhole>() {
-      mix_blocks<kType, kDim, kWhole>(shared_offset(values), ring.values.row_bytes, ring.dim,
-                                      ring.lane, p, o);
+  if constexpr (kDirect) {
+    mix_fp16<kValues>(values, ring.lane, p, o);
+  } else {
+    const int row_bytes = ring.values.row_bytes;
+    if constexpr (kValueParts < kDim >> 1)
+      values += ring.first_value() / 32 * (row_bytes / (ring.dim / 32));
+    for_type<kValues>(ring.values.type, ring.value_count(), [&]<QuantFormat kType, bool kWhole>() {
+      mix_blocks<kType, kValues, kWhole>(shared_offset(values), row_bytes, ring.value_count(),
+                                         ring.lane, p, o);
     });
+  }
 }
 
 template <int kDim, bool kDirect>
 __device__ void attend_tile(const Ring<kDim, kDirect>& ring, int tile, int stage,
                             const TokenSpan& span, const NewRows& newest,
-                            const std::uint32_t (&q)[kDim / 16][4], const SoftCap& cap,
-                            SoftmaxAccumulator<kDim>& mix) {
+                            const Queries<kDim, kDirect>& q, const SoftCap& cap,
+                            SoftmaxAccumulator<kValueDim<kDim>>& mix) {
   const int token = tile * kTileRows, lane = ring.lane;
   if (span.has_new_rows() && span.newest() < token + kTileRows)
     ring.copy_newest(stage, span.newest() - token, newest);

@@ -6,10 +6,11 @@ namespace rigcast::engine::cuda {
 
 /// The splits of the longest context in one token's attention: as many as run at once. Blocks that
 /// convert rows to F16 are smaller, and need neighbours on the multiprocessor more; of heads wider
-/// than 128, tiles of F16 take all the shared memory of one.
+/// than 128, tiles of F16 take all the shared memory of one. Of heads wider than 256 a block sums
+/// up half.
 constexpr int most_attention_splits(int kv_heads, int head_dim, int multiprocessors, bool fp16) {
   const int blocks = (fp16 ? 2 : 3) - (head_dim > 128 ? 1 : 0);
-  return std::max(1, blocks * multiprocessors / kv_heads);
+  return std::max(1, blocks * multiprocessors / (kv_heads * (head_dim > 256 ? 2 : 1)));
 }
 
 }  // namespace rigcast::engine::cuda

@@ -24,13 +24,16 @@ struct Task {
 };
 
 // The shape of a block: kProducts products of 16 rows for each warp, kKeys keys at once.
-template <int kWidth, int kProductsOfWarp, int kKeysAtOnce = kWidth <= 128 ? 64 : 32>
+template <int kWidth, int kProductsOfWarp, int kKeysAtOnce = kWidth <= 128 ? 64 : 32,
+          int kWarpsOfBlock = kWarps>
 struct Sizes {
-  static constexpr int kDim = kWidth, kProducts = kProductsOfWarp, kThreads = 32 * kWarps;
-  static constexpr int kKeys = kKeysAtOnce;
-  static constexpr int kRows = kWarps * kProducts * 16;
+  static constexpr int kDim = kWidth, kProducts = kProductsOfWarp, kThreads = 32 * kWarpsOfBlock;
+  static constexpr int kKeys = kKeysAtOnce, kValues = kValueDim<kDim>;
+  static constexpr int kRows = kWarpsOfBlock * kProducts * 16;
   static constexpr int kStride = kTileStride<kDim>, kRowBytes = kStride * 2;
   static constexpr int kQueryBytes = kRows * kRowBytes, kTileBytes = kKeys * kRowBytes;
+  static constexpr int kValueStride = kTileStride<kValues>;
+  static constexpr int kValueTileBytes = kKeys * kValueStride * 2;
   // Blocks per multiprocessor.
   static constexpr int kBlocks = kDim > 128 ? 1 : kProducts == 2 ? 2 : 3;
   using Scores = float[kProducts][kKeys / 8][4];
@@ -60,14 +63,20 @@ __device__ void start_queries(const Task& t, int head, int first_row, std::uint3
   }
 }
 
-// The keys, or the values, of kKeys tokens. F16 rows are copied to where products read them; other
-// rows are copied as they are, and finish() converts them to F16.
-template <class S, bool kDirect>
+// The keys, or the values, of kKeys tokens: kWidth elements of each, from `first` on. F16 rows are
+// copied to where products read them; other rows are copied as they are, and finish() converts them
+// to F16.
+template <class S, bool kDirect, int kWidth>
 struct Tile {
+  static constexpr int kStride = kTileStride<kWidth>;
+
   HeadRows rows;
   std::byte* place;
   std::byte* raw;       // where not direct
   int dim, begin, end;  // tokens outside become zeros
+  int first = 0;        // 0 where kWidth is S::kDim
+
+  __device__ __forceinline__ int skipped() const { return kWidth == S::kDim ? 0 : first; }
 
   __device__ __forceinline__ bool holds(int token) const {
     return unsigned(token - begin) < unsigned(end - begin);
@@ -81,24 +90,24 @@ struct Tile {
   }
 
   __device__ __forceinline__ void start_fp16(int token) const {
-    constexpr int kChunks = S::kDim / 8, kStep = S::kThreads / kChunks;  // rows that are copied
-                                                                         // together
+    constexpr int kChunks = kWidth / 8, kStep = S::kThreads / kChunks;  // rows that are copied
+                                                                        // together
     constexpr int kActive = kStep * kChunks;
     const int thread = int(threadIdx.x), row0 = thread / kChunks, chunk = thread - row0 * kChunks;
     if (kActive < S::kThreads && thread >= kActive) return;
-    std::uint32_t to = shared_address(place) + unsigned(row0 * S::kRowBytes + chunk * 16);
-    const bool inside = chunk * 8 < dim;
-    const int column = inside ? chunk * 16 : 0;
+    std::uint32_t to = shared_address(place) + unsigned(row0 * kStride * 2 + chunk * 16);
+    const bool inside = skipped() + chunk * 8 < dim;
+    const int column = inside ? skipped() * 2 + chunk * 16 : 0;
     if (rows.block_tokens % S::kKeys == 0) {  // the whole tile is in one block of the cache
       Bytes from = rows.row(token) + row0 * dim * 2 + column;
 #pragma unroll
       for (int row = 0; row < S::kKeys; row += kStep) {
         if (S::kKeys % kStep != 0 && row0 + row >= S::kKeys) break;
-        copy_async_or_zero(to + unsigned(row * S::kRowBytes), from + row * dim * 2,
+        copy_async_or_zero(to + unsigned(row * kStride * 2), from + row * dim * 2,
                            inside && holds(token + row0 + row));
       }
     } else {
-      for (int row = row0; row < S::kKeys; row += kStep, to += kStep * S::kRowBytes) {
+      for (int row = row0; row < S::kKeys; row += kStep, to += kStep * kStride * 2) {
         const bool some = inside && holds(token + row);
         copy_async_or_zero(to, rows.row(some ? token + row : token) + column, some);
       }
@@ -131,16 +140,18 @@ struct Tile {
 
   template <QuantFormat kType>
   __device__ __forceinline__ void to_fp16(int token) const {
-    rows_to_fp16<kType, S::kKeys, S::kStride, S::kThreads>(shared_offset(raw), rows.row_bytes, dim,
-                                                           reinterpret_cast<__half*>(place),
-                                                           begin - token, end - token);
+    // Parts begin at a multiple of 256 elements, which keeps words aligned as rows are.
+    const int before = skipped() == 0 ? 0 : skipped() / 32 * (rows.row_bytes / (dim / 32));
+    rows_to_fp16<kType, S::kKeys, kStride, S::kThreads>(
+        shared_offset(raw) + before, rows.row_bytes, min(kWidth, dim - skipped()),
+        reinterpret_cast<__half*>(place), begin - token, end - token);
   }
 };
 
 // The accumulator of a warp: rows lane / 4 and lane / 4 + 8 of product i.
 template <class S>
 struct SoftmaxAccumulator {
-  float o[S::kProducts][S::kDim / 8][4];
+  float o[S::kProducts][S::kValues / 8][4];
   float m[S::kProducts][2], l[S::kProducts][2];
 
   __device__ __forceinline__ void clear() {
@@ -149,7 +160,7 @@ struct SoftmaxAccumulator {
       m[i][0] = m[i][1] = kNoScore;
       l[i][0] = l[i][1] = 0;
 #pragma unroll
-      for (int d = 0; d < S::kDim / 8; ++d)
+      for (int d = 0; d < S::kValues / 8; ++d)
 #pragma unroll
         for (int k = 0; k < 4; ++k) o[i][d][k] = 0;
     }
@@ -192,7 +203,7 @@ struct SoftmaxAccumulator {
       for (int h = 0; h < 2; ++h) {
         l[i][h] *= scale[i][h];
 #pragma unroll
-        for (int d = 0; d < S::kDim / 8; ++d) {
+        for (int d = 0; d < S::kValues / 8; ++d) {
           o[i][d][2 * h] *= scale[i][h];
           o[i][d][2 * h + 1] *= scale[i][h];
         }
@@ -252,9 +263,9 @@ __device__ __forceinline__ void mix_values(std::uint32_t values, const typename 
       for (int k = 0; k < 4; ++k)
         p[i][k] = pack_half2(s[i][2 * n + k / 2][k % 2 * 2], s[i][2 * n + k / 2][k % 2 * 2 + 1]);
 #pragma unroll
-    for (int d = 0; d < S::kDim / 16; ++d) {
+    for (int d = 0; d < S::kValues / 16; ++d) {
       std::uint32_t b[4];
-      load_tiles_transposed(b, values + unsigned(n * 16 * S::kRowBytes + d * 32));
+      load_tiles_transposed(b, values + unsigned(n * 16 * S::kValueStride * 2 + d * 32));
 #pragma unroll
       for (int i = 0; i < S::kProducts; ++i) {
         multiply_add(mix.o[i][2 * d], p[i], b[0], b[1]);
@@ -264,15 +275,18 @@ __device__ __forceinline__ void mix_values(std::uint32_t values, const typename 
   }
 }
 
-// The positions of a lane's rows, and the tokens that they see.
-template <class S>
+// The positions of a lane's rows, and the tokens that they see. `kPieces`: the context is cut into
+// pieces of `window` tokens.
+template <class S, bool kPieces>
 struct VisibleTokens {
   int at[S::kProducts][2];
   int window;
   int first, last;  // positions of the block's rows
 
   __device__ VisibleTokens(const Task& t, int position, int first_row, int lane, int warp)
-      : window(t.window > 0 ? t.window : 1 << 30) {
+      : window(kPieces        ? -t.window
+               : t.window > 0 ? t.window
+                              : 1 << 30) {
     first = position + first_row / t.group;
     last = position + min(first_row + S::kRows - 1, t.rows - 1) / t.group;
 #pragma unroll
@@ -284,28 +298,52 @@ struct VisibleTokens {
       }
   }
 
-  __device__ int begin() const { return max(0, first + 1 - window); }
+  __device__ int begin() const {
+    return kPieces ? first / window * window : max(0, first + 1 - window);
+  }
   __device__ int first_tile() const { return begin() / S::kKeys; }
   __device__ int end_tile() const { return last / S::kKeys + 1; }
 
   __device__ __forceinline__ void mask(int token, int lane, typename S::Scores& s) const {
-    if (token + S::kKeys - 1 <= first && token > last - window) return;
+    if constexpr (kPieces) {
+      mask_pieces(token, lane, s);
+    } else {
+      if (token + S::kKeys - 1 <= first && token > last - window) return;
+#pragma unroll
+      for (int i = 0; i < S::kProducts; ++i)
+#pragma unroll
+        for (int n = 0; n < S::kKeys / 8; ++n)
+#pragma unroll
+          for (int k = 0; k < 4; ++k) {
+            const int key = token + n * 8 + lane % 4 * 2 + k % 2, own = at[i][k / 2];
+            if (key > own || key <= own - window) s[i][n][k] = -INFINITY;
+          }
+    }
+  }
+
+  __device__ __forceinline__ void mask_pieces(int token, int lane, typename S::Scores& s) const {
+    if (token + S::kKeys - 1 <= first && token >= last / window * window) return;
 #pragma unroll
     for (int i = 0; i < S::kProducts; ++i)
 #pragma unroll
-      for (int n = 0; n < S::kKeys / 8; ++n)
+      for (int h = 0; h < 2; ++h) {
+        const int own = at[i][h], from = own / window * window;
 #pragma unroll
-        for (int k = 0; k < 4; ++k) {
-          const int key = token + n * 8 + lane % 4 * 2 + k % 2, own = at[i][k / 2];
-          if (key > own || key <= own - window) s[i][n][k] = -INFINITY;
-        }
+        for (int n = 0; n < S::kKeys / 8; ++n)
+#pragma unroll
+          for (int k = 0; k < 2; ++k) {
+            const int key = token + n * 8 + lane % 4 * 2 + k;
+            if (key > own || key < from) s[i][n][2 * h + k] = -INFINITY;
+          }
+      }
   }
 };
 
-// Writes each warp's rows through the shared memory of its queries, 16 bytes at a time.
+// Writes each warp's rows through the shared memory of its queries, 16 bytes at a time: elements
+// from `first` on.
 template <class S>
-__device__ void write_rows(const Task& t, int head, int first_row, const SoftmaxAccumulator<S>& mix,
-                           __half* own, int lane) {
+__device__ void write_rows(const Task& t, int head, int first_row, int first,
+                           const SoftmaxAccumulator<S>& mix, __half* own, int lane) {
 #pragma unroll
   for (int i = 0; i < S::kProducts; ++i)
 #pragma unroll
@@ -318,16 +356,16 @@ __device__ void write_rows(const Task& t, int head, int first_row, const Softmax
       const float scale = 1.0f / l;
       __half* row = own + (i * 16 + lane / 4 + 8 * h) * S::kStride + lane % 4 * 2;
 #pragma unroll
-      for (int d = 0; d < S::kDim / 8; ++d)
+      for (int d = 0; d < S::kValues / 8; ++d)
         *reinterpret_cast<std::uint32_t*>(row + d * 8) =
             pack_half2(mix.o[i][d][2 * h] * scale, mix.o[i][d][2 * h + 1] * scale);
     }
   __syncwarp();
-  const int chunks = t.dim / 8;
+  const int chunks = min(S::kValues, t.dim - first) / 8;
   for (int i = lane; i < S::kProducts * 16 * chunks; i += 32) {
     const int row = i / chunks, chunk = i - row * chunks;
     if (first_row + row >= t.rows) break;
-    __half* to = t.out + (query_row(t, head, first_row + row) - t.queries) + chunk * 8;
+    __half* to = t.out + (query_row(t, head, first_row + row) - t.queries) + first + chunk * 8;
     *reinterpret_cast<uint4*>(to) =
         *reinterpret_cast<const uint4*>(own + row * S::kStride + chunk * 8);
   }
@@ -335,17 +373,17 @@ __device__ void write_rows(const Task& t, int head, int first_row, const Softmax
 
 // Pipelines the tiles: values are copied while scores are computed, and the next keys while values
 // are summed.
-template <class S, bool kDirect>
-__device__ __forceinline__ void attend_tiles(const Tile<S, kDirect>& keys,
-                                             const Tile<S, kDirect>& values,
-                                             const VisibleTokens<S>& seen, std::uint32_t queries,
-                                             const SoftCap& cap, int lane,
+template <class S, bool kDirect, bool kPieces>
+__device__ __forceinline__ void attend_tiles(const Tile<S, kDirect, S::kDim>& keys,
+                                             const Tile<S, kDirect, S::kValues>& values,
+                                             const VisibleTokens<S, kPieces>& seen,
+                                             std::uint32_t queries, const SoftCap& cap, int lane,
                                              SoftmaxAccumulator<S>& mix) {
   const std::uint32_t own_keys =
       shared_address(keys.place) +
       unsigned((lane / 16 * 8 + lane % 8) * S::kRowBytes + lane / 8 % 2 * 16);
   const std::uint32_t own_values =
-      shared_address(values.place) + unsigned((lane % 16) * S::kRowBytes + lane / 16 * 16);
+      shared_address(values.place) + unsigned((lane % 16) * S::kValueStride * 2 + lane / 16 * 16);
   const int end = seen.end_tile();
   for (int tile = seen.first_tile(); tile < end; ++tile) {
     const int token = tile * S::kKeys;
@@ -369,7 +407,8 @@ __device__ __forceinline__ void attend_tiles(const Tile<S, kDirect>& keys,
 }
 
 // Blocks are ordered by their work, the longest first; blocks of one part of the rows are adjacent.
-template <class S, bool kDirect>
+// blockIdx.y: the part of the values.
+template <class S, bool kDirect, bool kPieces>
 __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     attend(Task t, Cache cache, const int* position) {
   extern __shared__ __align__(16) std::byte shared[];
@@ -378,19 +417,22 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   const int part = int(gridDim.x - 1 - blockIdx.x) / cache.kv_heads;
   const int head = int(blockIdx.x) % cache.kv_heads, first_row = part * S::kRows;
   std::byte* const tiles = shared + S::kQueryBytes;
-  const VisibleTokens<S> seen(t, *position, first_row, lane, warp);
+  const VisibleTokens<S, kPieces> seen(t, *position, first_row, lane, warp);
   const int begin = seen.begin(), end = seen.last + 1;
-  const Tile<S, kDirect> keys{
-      keys_of(cache, t.layer, head), tiles, tiles + 2 * S::kTileBytes, t.dim, begin, end};
-  const Tile<S, kDirect> values{values_of(cache, t.layer, head),
-                                tiles + S::kTileBytes,
-                                tiles + 2 * S::kTileBytes + S::kKeys * cache.k_row + 16,
-                                t.dim,
-                                begin,
-                                end};
+  constexpr int kBothTiles = S::kTileBytes + S::kValueTileBytes;
+  const int first = S::kValues == S::kDim ? 0 : int(blockIdx.y) * S::kValues;
+  const Tile<S, kDirect, S::kDim> keys{
+      keys_of(cache, t.layer, head), tiles, tiles + kBothTiles, t.dim, begin, end};
+  const Tile<S, kDirect, S::kValues> values{values_of(cache, t.layer, head),
+                                            tiles + S::kTileBytes,
+                                            tiles + kBothTiles + S::kKeys * cache.k_row + 16,
+                                            t.dim,
+                                            begin,
+                                            end,
+                                            first};
   if constexpr (!kDirect)  // clears columns past the head's: a NaN there would spoil products with
                            // zeros
-    for (int i = int(threadIdx.x); i < 2 * S::kTileBytes / 4; i += S::kThreads)
+    for (int i = int(threadIdx.x); i < kBothTiles / 4; i += S::kThreads)
       reinterpret_cast<std::uint32_t*>(tiles)[i] = 0;
   start_queries<S>(t, head, first_row, shared_address(shared));
   keys.start(seen.first_tile() * S::kKeys);
@@ -402,38 +444,39 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
       shared_address(own) + unsigned((lane % 16) * S::kRowBytes + lane / 16 * 16);
   attend_tiles(keys, values, seen, own_queries, t.cap, lane, mix);
   __syncwarp();
-  write_rows(t, head, first_row + warp * S::kProducts * 16, mix, own, lane);
+  write_rows(t, head, first_row + warp * S::kProducts * 16, first, mix, own, lane);
 }
 
 // Bytes of shared memory of a block.
 template <class S, bool kDirect>
 int bytes_of(const Cache& cache) {
   const int raw = kDirect ? 0 : S::kKeys * (cache.k_row + cache.v_row) + 32;
-  return S::kQueryBytes + 2 * S::kTileBytes + raw;
+  return S::kQueryBytes + S::kTileBytes + S::kValueTileBytes + raw;
 }
 
 template <class S, bool kDirect>
 void launch_attend(const Stream& stream, const Task& t, const Cache& cache, const int* position) {
-  const auto kernel = attend<S, kDirect>;
+  const auto kernel = t.window < 0 ? attend<S, kDirect, true> : attend<S, kDirect, false>;
   const int bytes = bytes_of<S, kDirect>(cache);
   RIGCAST_CUDA_CALL(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
   // The launch waits for the previous kernel: blocks that start early would be packed onto the
   // multiprocessors that it leaves first, and share them to their end, which takes 1.3 to 1.6 times
   // as long with 512 tokens or fewer.
-  launch(stream,
-         {dim3(unsigned(parts_of<S>(t) * cache.kv_heads)), dim3(S::kThreads), std::size_t(bytes)},
-         Start::kAfter, kernel, t, cache, position);
+  const dim3 grid(unsigned(parts_of<S>(t) * cache.kv_heads), kValueParts<S::kDim>);
+  launch(stream, {grid, dim3(S::kThreads), std::size_t(bytes)}, Start::kAfter, kernel, t, cache,
+         position);
 }
 
 // Wide blocks use each read twice as often; narrow ones are twice as many; small ones fit into the
-// 64 KiB of shared memory of Turing. `room`: bytes that a block may use.
+// 64 KiB of shared memory of Turing, those of heads wider than 256 with half the warps. `room`:
+// bytes that a block may use.
 template <int kDim>
 void launch_width(const Stream& stream, const Task& t, const Cache& cache, const int* position,
                   int room) {
   using Narrow = Sizes<kDim, 1>;
   using Wide = Sizes<kDim, kDim <= 128 ? 2 : 1>;
-  using Small = Sizes<kDim, 1, Narrow::kKeys / 2>;
+  using Small = Sizes<kDim, 1, Narrow::kKeys / 2, kDim <= 256 ? kWarps : kWarps / 2>;
   const bool direct = cache.k_type == QuantFormat::kF16 && cache.v_type == QuantFormat::kF16;
   const bool few = parts_of<Wide>(t) * cache.kv_heads <= device_facts().multiprocessors;
   if (direct) {
@@ -459,7 +502,8 @@ void attend_causally(const Stream& stream, const PrefillAttention& attention, co
   const auto run = t.dim <= 64    ? launch_width<64>
                    : t.dim <= 96  ? launch_width<96>
                    : t.dim <= 128 ? launch_width<128>
-                                  : launch_width<256>;
+                   : t.dim <= 256 ? launch_width<256>
+                                  : launch_width<512>;
   const int largest = device_facts().block_shared_bytes;
   run(stream, t, cache, position,
       attention.shared_bytes > 0 ? std::min(attention.shared_bytes, largest) : largest);

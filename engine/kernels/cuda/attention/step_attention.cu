@@ -32,24 +32,26 @@ __device__ void load_group(const __half* from, int dim, int rows,
   }
 }
 
-// grid: splits, KV heads, rows times groups of 16 query heads. Shared memory: a ring buffer for
-// each warp.
+// grid: splits, KV heads, rows times groups of 16 query heads times parts of the values. Shared
+// memory: a ring buffer for each warp.
 template <int kDim, bool kDirect>
-__global__ void __launch_bounds__(32 * kSplitWarps, kDim > 128 ? 1
-                                                    : kDirect  ? 2
-                                                               : 3)
+__global__ void __launch_bounds__(32 * kSplitWarps<kDim, kDirect>, kDim > 128 ? 1
+                                                                   : kDirect  ? 2
+                                                                              : 3)
     attend_to_splits(const __grid_constant__ Task t, const __grid_constant__ Cache cache,
                      const __grid_constant__ StepRows step, Partials out) {
   extern __shared__ __align__(16) std::byte shared[];
-  __shared__ float m[kSplitWarps][kGroupRows][2];
+  __shared__ float m[kSplitWarps<kDim, kDirect>][kGroupRows][2];
   __shared__ __align__(16) __half queries[kGroupRows][kTileStride<kDim>];
   allow_next_kernel();
+  constexpr int kParts = kValueParts<kDim>, kValues = kValueDim<kDim>;
   const int groups = (t.group + kGroupRows - 1) / kGroupRows;
-  const int row = int(blockIdx.z) / groups, first_of_group = int(blockIdx.z) % groups * kGroupRows;
+  const int part = int(blockIdx.z) % kParts, place = int(blockIdx.z) / kParts;
+  const int row = place / groups, first_of_group = place % groups * kGroupRows;
   const int head = int(blockIdx.y), first_head = head * t.group + first_of_group;
   const int rows = min(kGroupRows, t.group - first_of_group);
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
-  const int warps = int(blockDim.x) / 32, own_bytes = kStages * t.stage_bytes;
+  const int warps = int(blockDim.x) / 32, own_bytes = kStages<kDim, kDirect> * t.stage_bytes;
   std::byte* const own = shared + warp * own_bytes;
   const TokenSpan span = tokens_of_split(step.position_of(row), t.window, t.wanted);
   const std::int64_t at = (std::int64_t(row) * gridDim.x + blockIdx.x) * t.heads + first_head;
@@ -64,9 +66,10 @@ __global__ void __launch_bounds__(32 * kSplitWarps, kDim > 128 ? 1
                                  own,
                                  t.stage_bytes,
                                  t.dim,
-                                 lane};
+                                 lane,
+                                 part};
   // Earlier tokens were stored by earlier steps; the newest one by the previous kernel.
-  const int last_started = span.first + warp + (kStages - 2) * warps;
+  const int last_started = span.first + warp + (kStages<kDim, kDirect> - 2) * warps;
   const bool early = last_started < span.newest() / kTileRows;
   if (early) start_split(ring, span, span.first + warp, warps);
   wait_for_inputs();
@@ -74,18 +77,19 @@ __global__ void __launch_bounds__(32 * kSplitWarps, kDim > 128 ? 1
   load_group<kDim>(t.queries + (std::int64_t(row) * t.heads + first_head) * t.dim, t.dim, rows,
                    queries);
   __syncthreads();
-  std::uint32_t q[kDim / 16][4];
-  load_queries<kDim, kDirect>(queries, lane, q);
-  SoftmaxAccumulator<kDim> mix;
+  const Queries<kDim, kDirect> q(queries, lane);
+  SoftmaxAccumulator<kValues> mix;
   attend_split(ring, span, span.first + warp, warps, {}, q, t.cap, mix);
   __syncwarp();
-  show<kDim, kDirect>(mix, lane, *reinterpret_cast<Shared<kDim>*>(own), m[warp]);
+  show<kValues, kDirect>(mix, lane, *reinterpret_cast<Shared<kValues>*>(own), m[warp]);
   __syncthreads();
-  const auto* mixes = reinterpret_cast<const Shared<kDim>*>(shared);
-  if (gridDim.x > 1) return write_partial(t.dim, mixes, own_bytes, m, warps, rows, at, out);
+  const auto* mixes = reinterpret_cast<const Shared<kValues>*>(shared);
+  const int first = ring.first_value();
+  if (gridDim.x > 1) return write_partial(t.dim, first, mixes, own_bytes, m, warps, rows, at, out);
   // As merge_rows() would for one partial.
   merge_warps(
       mixes, own_bytes, m, warps, rows, [&](int i, int column, float m_all, float l, float o) {
+        column += first;
         if (column >= t.dim) return;
         if (t.sinks) l += sink_term(t.sinks[first_head + i], m_all);
         const std::int64_t width = std::int64_t(t.heads) * t.dim;
@@ -99,13 +103,14 @@ void launch_attend(const Stream& stream, Task t, const Cache& cache, int splits,
                    const StepRows& step, int rows, const Partials& out) {
   const auto kernel = attend_to_splits<kDim, kDirect>;
   t.stage_bytes = split_stage_bytes<kDim, kDirect>(cache);
-  const int own = kStages * t.stage_bytes;
+  const int own = kStages<kDim, kDirect> * t.stage_bytes;
   const int largest = device_facts().block_shared_bytes - 2 * kGroupRows * kTileStride<kDim> - 1024;
-  const int warps = std::clamp(largest / own, 1, kSplitWarps);
+  const int warps = std::clamp(largest / own, 1, kSplitWarps<kDim, kDirect>);
   RIGCAST_CUDA_CALL(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, warps * own));
   const int groups = (t.group + kGroupRows - 1) / kGroupRows;
-  const dim3 grid(unsigned(splits), unsigned(cache.kv_heads), unsigned(rows * groups));
+  const dim3 grid(unsigned(splits), unsigned(cache.kv_heads),
+                  unsigned(rows * groups * kValueParts<kDim>));
   launch(stream, {grid, dim3(unsigned(32 * warps)), std::size_t(warps * own)}, Start::kEarly,
          kernel, t, cache, step, out);
 }
@@ -152,7 +157,8 @@ void attend_rows(const Stream& stream, const StepAttention& attention, const Cac
   const auto run = t.dim <= 64    ? launch_width<64>
                    : t.dim <= 96  ? launch_width<96>
                    : t.dim <= 128 ? launch_width<128>
-                                  : launch_width<256>;
+                   : t.dim <= 256 ? launch_width<256>
+                                  : launch_width<512>;
   run(stream, t, cache, splits.count, rows, attention.rows, partials);
 }
 

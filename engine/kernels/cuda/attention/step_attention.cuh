@@ -16,7 +16,7 @@ struct StepAttention {
   const __half* queries = nullptr;  // [rows][heads][head_dim], as rope_and_store() writes them
   int rows = 0;
   int heads = 0;   // a multiple of the cache's KV heads
-  int window = 0;  // number of last tokens that each row sees, itself included; 0: all
+  int window = 0;  // as of DecodeAttention
   SoftCap cap{};
   Sinks sinks = nullptr;  // of rows that have one split; merge_rows() adds those of others
 };
@@ -34,7 +34,7 @@ StepSplits step_splits(int rows, int kv_heads, int context);
 /// Writes partials [row][split][heads], for splits [0, splits.count), or, where that is one, the
 /// attention outputs of the rows to `out`, which is not used otherwise. The cache's blocks hold a
 /// multiple of 16 tokens and begin at multiples of 16 bytes; its types are any of F16, Q8_0 and
-/// Q4_0. head_dim: a multiple of 8 up to 256. What `rows` and `cache` point to, and the keys and
+/// Q4_0. head_dim: a multiple of 8 up to 512. What `rows` and `cache` point to, and the keys and
 /// values of all tokens but each row's own, are read before the previous kernel has ended. Throws
 /// CudaFailure.
 void attend_rows(const Stream& stream, const StepAttention& attention, const Cache& cache,

@@ -26,6 +26,9 @@ struct Cache {
   int head_dim = 0;
   QuantFormat k_type = QuantFormat::kF16, v_type = QuantFormat::kF16;
   int k_row = 0, v_row = 0;  // bytes of one head's row
+  /// Bytes of a block before its layer 0: where layers differ, each is layer 0 of a layout of its
+  /// own.
+  std::int64_t first = 0;
 
   RIGCAST_HOST_DEVICE std::int64_t head_bytes() const {
     return std::int64_t(block_tokens) * (k_row + v_row);
@@ -39,7 +42,7 @@ struct Cache {
   RIGCAST_HOST_DEVICE std::int64_t layer_bytes() const { return kv_heads * head_bytes(); }
   /// Byte offset in a block of the keys of a layer and head; the values follow the keys.
   RIGCAST_HOST_DEVICE std::int64_t keys_at(int layer, int head) const {
-    return layer * layer_bytes() + head * head_bytes();
+    return first + layer * layer_bytes() + head * head_bytes();
   }
   RIGCAST_HOST_DEVICE std::int64_t values_at(int layer, int head) const {
     return keys_at(layer, head) + std::int64_t(block_tokens) * k_row;

@@ -21,14 +21,16 @@ struct RopeAngle {
   float cos = 1, sin = 0;
 };
 
-/// A factor on queries that grows with the position p: 1 + growth * ln(1 + floor(p / length)).
+/// A factor on queries that grows with the position p:
+/// 1 + growth * ln(1 + floor((p + offset) / length)).
 struct QueryTemperature {
   float growth = 0;  // 0: the factor is 1
   float length = 1;  // in tokens
+  float offset = 0;
 
 #ifdef __CUDACC__
   __device__ __forceinline__ float at(int position) const {
-    return growth == 0 ? 1 : 1 + growth * logf(1 + floorf(float(position) / length));
+    return growth == 0 ? 1 : 1 + growth * logf(1 + floorf((float(position) + offset) / length));
   }
 #endif
 };
@@ -42,7 +44,11 @@ struct NewTokenInputs {
   float norm_eps = 0;
   /// Norms subtract the mean of the head, and have weights of all heads, one after the other.
   bool layer_norms = false;
-  bool norms_rotated = false;  // norms are behind the rotation
+  bool norms_rotated = false;  // norms of heads are behind RoPE
+  /// Heads of queries and keys, or of values, are normed without weights.
+  bool plain_norms = false, plain_value_norms = false;
+  /// False: another layer has stored the tokens' keys and values; k and v are not read.
+  bool stores = true;
   RopePairs pairs = RopePairs::kInterleaved;
   int rope_dims = 0;  // the first elements of a head, which are rotated; even
   /// [token][rope_dims / 2], from compute_rope_angles(). The kernel reads it, and the position,

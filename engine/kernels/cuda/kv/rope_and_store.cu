@@ -30,10 +30,11 @@ __device__ RopeAngle rope_angle(int position, double frequency) {
 }
 
 // Heads are numbered: queries first, then keys, then values.
-__device__ void rope_and_store_head(const NewHeads& heads, const Cache& cache, int layer,
+template <int kRoom>
+__device__ void rope_and_store_head(const NewHeads<kRoom>& heads, const Cache& cache, int layer,
                                     const Sizes& s, int head, int position, __half* queries) {
   if (head < heads.p.heads) {
-    heads.query(head);
+    heads.compute(HeadKind::kQuery, head);
     const std::int64_t row = std::int64_t(heads.token) * heads.p.heads + head;
     const float scale = s.query_scale * heads.p.temperature.at(position);
     return put_fp16(heads.own, scale, s.dim, queries + row * s.dim, heads.lane);
@@ -41,12 +42,12 @@ __device__ void rope_and_store_head(const NewHeads& heads, const Cache& cache, i
   std::byte* block = cache.blocks[position / cache.block_tokens];
   const std::int64_t row = position % cache.block_tokens;
   if (const int k_head = head - heads.p.heads; k_head < cache.kv_heads) {
-    heads.key(k_head);
+    heads.compute(HeadKind::kKey, k_head);
     std::byte* to = block + cache.keys_at(layer, k_head) + row * cache.k_row;
     put_row(cache.k_type, heads.own, s.dim, to, heads.lane);
   } else {
     const int v_head = k_head - cache.kv_heads;
-    heads.value(v_head);
+    heads.compute(HeadKind::kValue, v_head);
     std::byte* to = block + cache.values_at(layer, v_head) + row * cache.v_row;
     put_row(cache.v_type, heads.own, s.dim, to, heads.lane);
   }
@@ -62,20 +63,21 @@ __global__ void compute_angles_kernel(const double* frequencies, int pairs, cons
 }
 
 // One warp for some heads of one token.
+template <int kRoom>
 __global__ void __launch_bounds__(32 * kWarps)
     rope_and_store_heads(NewTokenInputs p, Cache cache, int layer, Sizes s, const StepRows rows,
                          __half* queries) {
-  __shared__ __align__(16) float heads_of_warps[kWarps][kMaxHeadDim];
+  __shared__ __align__(16) float heads_of_warps[kWarps][kRoom];
   allow_next_kernel();
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
-  const int all = p.heads + 2 * cache.kv_heads;
+  const int all = p.heads + (p.stores ? 2 * cache.kv_heads : 0);
   const int first = (int(blockIdx.x) * kWarps + warp) * s.heads_at_once;
   bool waited = false;
   for (int token = int(blockIdx.y); token < s.tokens; token += int(gridDim.y)) {
-    const LaneRopeAngles rope_cos_sin(p, token, lane);
+    const LaneRopeAngles<kRoom> rope_cos_sin(p, token, lane);
     if (!waited) wait_for_inputs();
     waited = true;
-    const NewHeads heads{p, rope_cos_sin, token, s.dim, lane, heads_of_warps[warp]};
+    const NewHeads<kRoom> heads{p, rope_cos_sin, token, s.dim, lane, heads_of_warps[warp]};
     const Cache own = cache.of_sequence(rows.sequence_of(token));
     const int position = rows.position_of(token);
     for (int head = first; head < min(all, first + s.heads_at_once); ++head) {
@@ -106,10 +108,13 @@ void rope_and_store(const Stream& stream, const NewTokenInputs& inputs, const Ca
   if (tokens < 1) return;
   const Sizes sizes{cache.head_dim, tokens, tokens < 32 ? 1 : 8,
                     query_scale(inputs, cache.head_dim)};
-  const int heads = inputs.heads + 2 * cache.kv_heads, of_block = kWarps * sizes.heads_at_once;
+  const int heads = inputs.heads + (inputs.stores ? 2 * cache.kv_heads : 0),
+            of_block = kWarps * sizes.heads_at_once;
   const dim3 grid(unsigned((heads + of_block - 1) / of_block), unsigned(std::min(tokens, 65535)));
-  launch(stream, {grid, dim3(32 * kWarps)}, Start::kEarly, rope_and_store_heads, inputs, cache,
-         layer, sizes, rows, queries);
+  auto* const kernel = cache.head_dim <= 256 ? rope_and_store_heads<kHeadRoom<256>>
+                                             : rope_and_store_heads<kMaxHeadDim>;
+  launch(stream, {grid, dim3(32 * kWarps)}, Start::kEarly, kernel, inputs, cache, layer, sizes,
+         rows, queries);
 }
 
 }  // namespace rigcast::engine::cuda

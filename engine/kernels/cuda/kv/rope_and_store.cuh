@@ -26,7 +26,7 @@ float query_scale(const NewTokenInputs& inputs, int head_dim);
 /// Applies the operations to the `tokens` rows of a step. Keys and values are stored in the cache's
 /// layer in the cache's types (F16, Q8_0, Q4_0), quantized as by the CPU's cache; queries, times
 /// query_scale() and their temperature, go to `queries` [token][heads][head_dim]. head_dim: a
-/// multiple of 8 up to 256, and of the types' blocks. All pointers are to GPU memory. Throws
+/// multiple of 8 up to 512, and of the types' blocks. All pointers are to GPU memory. Throws
 /// CudaFailure.
 void rope_and_store(const Stream& stream, const NewTokenInputs& inputs, const Cache& cache,
                     int layer, int tokens, const StepRows& rows, __half* queries);

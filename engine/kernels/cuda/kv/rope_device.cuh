@@ -8,11 +8,16 @@
 
 namespace rigcast::engine::cuda {
 
-inline constexpr int kMaxHeadDim = 256;
+inline constexpr int kMaxHeadDim = 512;
 
-/// The RoPE angles of a token's pairs that this lane rotates.
+/// The room for a head in kernels of heads of up to kDim elements.
+template <int kDim>
+inline constexpr int kHeadRoom = kDim <= 256 ? 256 : kMaxHeadDim;
+
+/// The RoPE angles of a token's pairs that this lane rotates, of heads of up to kRoom elements.
+template <int kRoom>
 struct LaneRopeAngles {
-  static constexpr int kCount = kMaxHeadDim / 2 / 32;
+  static constexpr int kCount = kRoom / 2 / 32;
   RopeAngle angle[kCount];
 
   __device__ LaneRopeAngles(const NewTokenInputs& p, int token, int lane) {
@@ -29,12 +34,12 @@ __device__ inline float warp_sum(float v) {
   return v;
 }
 
-// RMS norm of a head in shared memory, by one warp.
+// RMS norm of a head in shared memory, by one warp. No weights: each is 1.
 __device__ inline void normalise(float* head, const float* weight, float eps, int dim, int lane) {
   float squares = 0;
   for (int i = lane; i < dim; i += 32) squares += head[i] * head[i];
   const float scale = 1.0f / sqrtf(warp_sum(squares) / float(dim) + eps);
-  for (int i = lane; i < dim; i += 32) head[i] = head[i] * scale * weight[i];
+  for (int i = lane; i < dim; i += 32) head[i] = head[i] * scale * (weight ? weight[i] : 1.0f);
   __syncwarp();
 }
 
@@ -47,12 +52,13 @@ __device__ inline void subtract_mean(float* head, int dim, int lane) {
   __syncwarp();
 }
 
-__device__ inline void rotate(float* head, const LaneRopeAngles& rope_cos_sin,
+template <int kRoom>
+__device__ inline void rotate(float* head, const LaneRopeAngles<kRoom>& rope_cos_sin,
                               const NewTokenInputs& p, int lane) {
   const int pairs = p.rope_dims / 2;
   const bool neox = p.pairs == RopePairs::kNeox;
 #pragma unroll
-  for (int k = 0; k < LaneRopeAngles::kCount; ++k) {
+  for (int k = 0; k < LaneRopeAngles<kRoom>::kCount; ++k) {
     const int i = lane + 32 * k;
     if (i >= pairs) break;
     float& a = head[neox ? i : 2 * i];
@@ -124,49 +130,84 @@ __device__ inline void put_row(QuantFormat type, const float* head, int dim, std
     put_q4_0(head, dim, out, lane);
 }
 
+// Four values of a projected head, from `column` on.
+__device__ inline float4 projected_four(const ProjectedRows& from, int token, int head, int dim,
+                                        int column) {
+  const float* row = from.rows + token * from.stride + head * dim;
+  const float4 x = __ldcs(reinterpret_cast<const float4*>(row + column));
+  if (!from.bias) return x;
+  const float4 b = *reinterpret_cast<const float4*>(from.bias + head * dim + column);
+  return make_float4(x.x + b.x, x.y + b.y, x.z + b.z, x.w + b.w);
+}
+
 __device__ inline void load_head(const ProjectedRows& from, int token, int head, int dim, float* to,
                                  int lane) {
-  const float* row = from.rows + token * from.stride + head * dim;
-  for (int i = 4 * lane; i < dim; i += 128) {
-    float4 x = __ldcs(reinterpret_cast<const float4*>(row + i));
-    if (from.bias) {
-      const float4 b = *reinterpret_cast<const float4*>(from.bias + head * dim + i);
-      x = make_float4(x.x + b.x, x.y + b.y, x.z + b.z, x.w + b.w);
-    }
-    *reinterpret_cast<float4*>(to + i) = x;
-  }
+  for (int i = 4 * lane; i < dim; i += 128)
+    *reinterpret_cast<float4*>(to + i) = projected_four(from, token, head, dim, i);
   __syncwarp();
 }
 
+// The same in two steps, so that a warp has the loads of several heads under way.
+template <int kDim>
+struct LoadedHead {
+  static constexpr int kFours = (kDim + 127) / 128;
+  float4 x[kFours];
+
+  __device__ void load(const ProjectedRows& from, int token, int head, int dim, int lane) {
+#pragma unroll
+    for (int k = 0; k < kFours; ++k)
+      if (const int i = 4 * lane + 128 * k; i < dim)
+        x[k] = projected_four(from, token, head, dim, i);
+  }
+  __device__ void put(float* to, int dim, int lane) const {
+#pragma unroll
+    for (int k = 0; k < kFours; ++k)
+      if (const int i = 4 * lane + 128 * k; i < dim) *reinterpret_cast<float4*>(to + i) = x[k];
+    __syncwarp();
+  }
+};
+
+enum class HeadKind { kQuery, kKey, kValue };
+
 /// Computes the heads of one token as the model defines them, in `own` [dim].
+template <int kRoom>
 struct NewHeads {
   const NewTokenInputs& p;
-  const LaneRopeAngles& rope_cos_sin;
+  const LaneRopeAngles<kRoom>& rope_cos_sin;
   int token, dim, lane;
   float* own;
 
-  __device__ void query(int head) const {
-    load_head(p.q, token, head, dim, own, lane);
-    norm_and_rotate(p.q_norm, head);
+  __device__ const ProjectedRows& projected(HeadKind kind) const {
+    return kind == HeadKind::kQuery ? p.q : kind == HeadKind::kKey ? p.k : p.v;
   }
-  __device__ void key(int head) const {
-    load_head(p.k, token, head, dim, own, lane);
-    norm_and_rotate(p.k_norm, head);
+  __device__ void compute(HeadKind kind, int head) const {
+    load_head(projected(kind), token, head, dim, own, lane);
+    finish(kind, head);
   }
-  __device__ void value(int head) const { load_head(p.v, token, head, dim, own, lane); }
+  /// For a head that is in `own` as it was projected.
+  __device__ void finish(HeadKind kind, int head) const {
+    const bool is_value = kind == HeadKind::kValue;
+    const float* const weight = kind == HeadKind::kQuery ? p.q_norm
+                                : kind == HeadKind::kKey ? p.k_norm
+                                                         : nullptr;
+    const bool is_normed = weight || (is_value ? p.plain_value_norms : p.plain_norms);
+#pragma unroll 1  // one copy of each part, in whatever order
+    for (int part = 0; part < 2; ++part) {
+      if ((part == 0) != p.norms_rotated) {
+        if (is_normed) norm(weight, head);
+      } else if (!is_value) {
+        rotate(own, rope_cos_sin, p, lane);
+      }
+    }
+  }
 
  private:
   __device__ void norm(const float* weight, int head) const {
-    if (p.layer_norms) {
+    if (p.layer_norms && weight) {
       subtract_mean(own, dim, lane);
       weight += head * dim;
     }
     normalise(own, weight, p.norm_eps, dim, lane);
-  }
-  __device__ void norm_and_rotate(const float* weight, int head) const {
-    if (weight && !p.norms_rotated) norm(weight, head);
-    rotate(own, rope_cos_sin, p, lane);
-    if (weight && p.norms_rotated) norm(weight, head);
   }
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "engine/cuda/prefetch.cuh"
 #include "engine/kernels/cuda/matvec/hidden_block.cuh"
 #include "engine/kernels/cuda/matvec/row_stream.cuh"
 #include "engine/kernels/cuda/weights/for_format.cuh"
@@ -57,10 +58,6 @@ __device__ MatrixRows rows_of(const GateUp& g) {
 // The id of this block's expert.
 __device__ std::size_t expert_of(const GateUp& g) {
   return g.ids ? __float_as_uint(load_input4(g.ids + blockIdx.y)) : 0;
-}
-
-__device__ void prefetch(const float* at) {
-  asm volatile("prefetch.global.L1 [%0];" ::"l"(__cvta_generic_to_global(at)));
 }
 
 // The weights of this block's expert. They are read before the inputs are ready only where no

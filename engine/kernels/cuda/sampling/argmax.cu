@@ -12,6 +12,7 @@ namespace {
 constexpr int kWarp = 32;
 constexpr unsigned kThreads = 256;
 constexpr unsigned kMaxBlocks = 128;
+constexpr int kLoads = 8;  // of a thread, all under way before the first is compared
 
 __device__ unsigned long long block_largest(unsigned long long mine) {
   __shared__ unsigned long long of_warp[kThreads / kWarp];
@@ -31,8 +32,17 @@ __global__ void argmax_kernel(const float* rows, int count, ArgmaxState* states,
   wait_for_inputs();
   allow_next_kernel();
   unsigned long long best = 0;
-  for (int i = int(blockIdx.x * kThreads + threadIdx.x); i < count; i += int(gridDim.x * kThreads))
-    best = max(best, rank_of(logits[i], i));
+  const int step = int(gridDim.x * kThreads);
+  for (int first = int(blockIdx.x * kThreads + threadIdx.x); first < count;
+       first += kLoads * step) {
+    float logit[kLoads];
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k)
+      logit[k] = k * step < count - first ? logits[first + k * step] : 0;
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k)
+      if (k * step < count - first) best = max(best, rank_of(logit[k], first + k * step));
+  }
   best = block_largest(best);
   if (threadIdx.x != 0) return;
   atomicMax(&state->best, best);
