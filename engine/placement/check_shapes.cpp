@@ -96,9 +96,12 @@ std::optional<Error> refuse_weights(const Model& model) {
           fmt::format("{} with two norms of heads, or one of all rotated heads", model.spec.name),
           "a head has one of its own there");
     const ExpertRouting& routing = model.hyper.routing;
-    if (uses(l.ops, LayerWeight::kRouter) && routing.scales_input)
-      return refused(fmt::format("{} with weights of what experts read", model.spec.name),
-                     "weights are of what experts give there");
+    if (routing.scales_input && uses(l.ops, LayerWeight::kRouter) &&
+        (model.spec.moe->experts_used != 1 || l.ffn_norm.empty() || !l.ffn_post_norm.empty() ||
+         l.has_clamped_experts() || model.hyper.residual_scale != 1))
+      return refused(
+          fmt::format("{} with weights of what several experts read, or of norms", model.spec.name),
+          "they are of one expert's input there, whose output is added as it is");
     if (routing.has_groups() && routing.groups > kMaxExpertGroups)
       return refused(fmt::format("{} with {} groups of experts", model.spec.name, routing.groups),
                      fmt::format("at most {} are there", kMaxExpertGroups));

@@ -77,6 +77,12 @@ inline void set_gemma4_vectors(TinyModel& tiny) {
 }
 inline void set_gemma4(Hyperparameters& h) { h.logit_softcap = 2; }
 
+// Queries that grow from token 32 on, in layers without RoPE.
+inline void set_llama4(Hyperparameters& h) {
+  h.temperature = 0.2f;
+  h.temperature_tokens = 32;
+}
+
 // YaRN, as Mistral 3's.
 inline void set_gpt_oss(Hyperparameters& h) {
   set_mistral3(h);
@@ -176,6 +182,22 @@ inline std::vector<Family> families(const std::string& mix) {
       {{.architecture = "falcon", .kv_heads = 1}},
       {{.architecture = "phi2", .kv_heads = 4}},
       {{.architecture = "apertus"}},
+      {{.architecture = "llama4",
+        .experts = 8,
+        .experts_used = 1,
+        .shared_ffn = 512,
+        .every = 2,
+        .window = 40,
+        .window_full_every = 3,
+        .rope_freqs = true},
+       set_llama4},
+      {{.architecture = "llama4",
+        .experts = 8,
+        .experts_used = 1,
+        .shared_ffn = 320,
+        .window = 48,
+        .window_full_every = 2},
+       set_llama4},
       {{.architecture = "gemma4",
         .heads = 2,
         .kv_heads = 2,

@@ -6,6 +6,7 @@
 #include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
 #include "engine/kernels/cuda/hopper/tiled_experts.cuh"
 #include "engine/kernels/cuda/hopper/tiled_gemm.cuh"
+#include "engine/kernels/ref/half.hpp"
 #include "engine/kernels/ref/ops.hpp"
 #include "tests/catch.hpp"
 #include "tests/cuda/kernels/batch_products.cuh"
@@ -174,6 +175,32 @@ TEST_CASE("A batch is routed by sigmoids, groups and biases of the choice", "[cu
   check_route({kF16, 77, 160, 6, 16, false, 96, false, false, false, 8, 3});
   check_route({kF32, 5, 64, 4, 16, true, 96, false, true, true, 32, 2});
   check_route({kF32, 40, 1024, 12, 16, true, 96, false, true, true});
+}
+
+TEST_CASE("Inputs of a token's only expert are weighted", "[cuda][gpu][traits]") {
+  constexpr int kTokens = 5, kWidth = 260;
+  GroupsOnDevice there{kTokens, 1, 4, 16};
+  const std::vector<float> x = normal_values(kTokens * kWidth, 4, 30.0f),
+                           weights = normal_values(kTokens, 5);
+  const OnDevice<float> rows(x), own(weights);
+  const OnDevice<std::uint16_t> halves(x.size());
+  cuda::ExpertGroups groups = there.get();
+  groups.chosen.weights = own.get();
+  const Stream stream;
+  cuda::weigh_inputs(groups, rows.get(), kWidth, reinterpret_cast<__half*>(halves.get()), stream);
+  const std::vector<float> got = rows.read();
+  const std::vector<std::uint16_t> narrow = halves.read();
+  std::size_t differ = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const float want = x[i] * weights[i / kWidth];
+    differ += got[i] != want || narrow[i] != ref::float_to_half(want);
+  }
+  CHECK(differ == 0);
+  // Sums without weights.
+  const OnDevice<float> sum(static_cast<std::size_t>(kTokens * kWidth));
+  groups.chosen.weights = nullptr;
+  cuda::add_experts(groups, rows.get(), {sum.get(), kWidth, false}, stream);
+  CHECK(sum.read() == got);
 }
 
 TEST_CASE("Weights of a shared expert are sigmoids of products", "[cuda][gpu][traits]") {

@@ -124,6 +124,30 @@ TEST_CASE("Gate and up of the experts that were chosen", "[cuda][gpu][formats]")
   check_experts_gate_up(QuantFormat::kQ4_K, QuantFormat::kQ5_K);
 }
 
+TEST_CASE("Weights of what experts read are those of their products", "[cuda][gpu][traits]") {
+  constexpr std::int64_t kColumns = 512, kRows = 96;
+  const Stream stream;
+  for (const QuantFormat f : {QuantFormat::kF16, QuantFormat::kQ8_0, QuantFormat::kQ4_K}) {
+    const PlanesOnDevice gate(stack(f, kColumns, kRows, 6)), up(stack(f, kColumns, kRows, 6));
+    const ChosenOnDevice chosen;
+    // Powers of two: no other rounding. All in one, and each by itself.
+    const std::vector<float> by = {2, 2, 2};
+    const OnDevice<float> weights(by);
+    const auto run = [&](float times, const float* input_weights) {
+      std::vector<float> values = normal_values(kColumns, 3);
+      for (float& v : values) v *= times;
+      const InputOnDevice x(values);
+      const OnDevice<float> out(kRows * kIds.size());
+      cuda::experts_gate_up({gate.matrix(), gate.stride()}, {up.matrix(), up.stride()},
+                            chosen.get(), x.get(), {{}, out.get()}, stream, cuda::Start::kEarly,
+                            cuda::GateFunction::kSilu, {}, input_weights);
+      return out.read();
+    };
+    CHECK(run(1, weights.get()) == run(2, nullptr));
+    CHECK(run(1, weights.get()) != run(1, nullptr));
+  }
+}
+
 TEST_CASE("Down of the experts that were chosen, summed by their weights", "[cuda][gpu][formats]") {
   for (const QuantFormat f : fixtures::kAllFormats) {
     check_experts_down(f, 768, 257);

@@ -135,15 +135,22 @@ void experts_by_grouped_gemm(const ForwardContext& f, ExpertStream* copied, int 
                w.router_bias,
                {w.shared_router, f.buffers.batch.shared_weights}},
               normed, g, f.stream);
+  const Branch branch(f, w.ffn_post_norm, first, w.scale);
+  const bool scales_input = f.hyper().routing.scales_input;
+  if (scales_input) {  // the shared expert reads inputs as they are, so it goes first
+    if (shared) add_shared_expert(f, w, tokens, branch.to());
+    weigh_inputs(g, f.buffers.vectors.normed, f.hidden(), tiled ? nullptr : f.buffers.batch.x,
+                 f.stream);
+    g.chosen.weights = nullptr;
+  }
   if (tiled)
     multiply_tiled(f, weights_of(w), g, normed);
   else if (copied)
     multiply_copied(f, *copied, layer, g);
   else
     multiply_groups(f, weights_of(w), g);
-  const Branch branch(f, w.ffn_post_norm, first, w.scale);
   add_experts(g, v.experts, {branch.to(), f.hidden(), branch.adds()}, f.stream);
-  if (shared) add_shared_expert(f, w, tokens, branch.to());
+  if (shared && !scales_input) add_shared_expert(f, w, tokens, branch.to());
   branch.finish(tokens);
 }
 

@@ -269,13 +269,17 @@ void experts(const ForwardContext& f, const DeviceLayer& w, int row, PendingSum&
   const DeviceMatrix& down = w.expert_down.first;
   const std::int64_t of_shared = std::int64_t(token.chosen.used) * down.columns;
   const bool downs_join = shared && shared.down.format == down.format;
+  const bool scales_input = f.hyper().routing.scales_input;
   const bool joins = downs_join && joins_gate_up(shared, w.expert_gate, w.expert_up);
   experts_gate_up(biased(w.expert_gate, w.expert_gate_bias), biased(w.expert_up, w.expert_up_bias),
                   token.chosen, x, ffn_hidden_form(token, down), f.stream, Start::kEarly,
-                  w.gate_function, joins ? shared : SharedExpert{});
+                  w.gate_function, joins ? shared : SharedExpert{},
+                  scales_input ? token.chosen.weights : nullptr);
   if (shared && !joins) shared_gate_up(f, shared, x, of_shared);
   const Branch branch(f, w.ffn_post_norm, row, w.scale);
-  experts_down(biased(w.expert_down, w.expert_down_bias), token.chosen,
+  ChosenExperts summed = token.chosen;
+  if (scales_input) summed.weights = nullptr;  // they are in what is summed
+  experts_down(biased(w.expert_down, w.expert_down_bias), summed,
                {token.ffn_hidden_quantized, token.ffn_hidden}, {branch.added_to(), branch.to()},
                f.stream, Start::kEarly, downs_join ? shared.down : DeviceMatrix{});
   if (shared && !downs_join) add_shared_down(f, shared, of_shared, branch.to(), branch.to());

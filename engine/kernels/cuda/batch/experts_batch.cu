@@ -174,13 +174,34 @@ __global__ void __launch_bounds__(256)
   float4 sum{};
   for (int e = 0; e < g.chosen.used; ++e) {
     const std::int64_t choice = token * g.chosen.used + e;
-    const float weight = __ldcg(g.chosen.weights + choice);
+    const float weight = g.chosen.weights ? __ldcg(g.chosen.weights + choice) : 1;
     const float4 row = __ldcg(rows + choice * fours + i);
     sum.x = fmaf(weight, row.x, sum.x), sum.y = fmaf(weight, row.y, sum.y);
     sum.z = fmaf(weight, row.z, sum.z), sum.w = fmaf(weight, row.w, sum.w);
   }
   float4& to = hidden[token * fours + i];
   to = adds ? float4{to.x + sum.x, to.y + sum.y, to.z + sum.z, to.w + sum.w} : sum;
+}
+
+__device__ __forceinline__ __half clamped_half(float x) {
+  constexpr float kMax = 65504.0f;  // comparisons leave NaN as it is
+  return __float2half_rn(x > kMax ? kMax : x < -kMax ? -kMax : x);
+}
+
+__global__ void __launch_bounds__(256)
+    weigh_rows(const float* weights, float4* rows, int fours, __half* halves) {
+  allow_next_kernel();
+  wait_for_inputs();
+  const int i = int(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i >= fours) return;
+  const std::int64_t at = std::int64_t(blockIdx.y) * fours + i;
+  const float by = __ldcg(weights + blockIdx.y);
+  float4 x = rows[at];
+  x = {x.x * by, x.y * by, x.z * by, x.w * by};
+  rows[at] = x;
+  if (!halves) return;
+  halves[4 * at] = clamped_half(x.x), halves[4 * at + 1] = clamped_half(x.y);
+  halves[4 * at + 2] = clamped_half(x.z), halves[4 * at + 3] = clamped_half(x.w);
 }
 
 void queue_logits(const Router& router, const float* x, const ExpertGroups& g,
@@ -238,6 +259,17 @@ void weigh_shared_expert(const SharedRouter& router, const float* x, int columns
   if (columns % 4 != 0) throw std::invalid_argument("weigh_shared_expert: columns must be 4s");
   launch(stream, {dim3(unsigned((tokens + kWarps - 1) / kWarps)), dim3(32 * kWarps)}, Start::kEarly,
          shared_weights, router, x, columns, tokens);
+}
+
+void weigh_inputs(const ExpertGroups& groups, float* rows, int width, __half* halves,
+                  const Stream& stream) {
+  if (width % 4 != 0 || groups.chosen.used != 1)
+    throw std::invalid_argument("weigh_inputs: width must be 4s, and experts one of each token");
+  if (groups.tokens == 0) return;
+  const int fours = width / 4;
+  launch(stream, {dim3(unsigned(fours + 255) / 256, unsigned(groups.tokens)), dim3(256)},
+         Start::kEarly, weigh_rows, static_cast<const float*>(groups.chosen.weights),
+         reinterpret_cast<float4*>(rows), fours, halves);
 }
 
 void add_experts(const ExpertGroups& groups, const float* rows, const ExpertSums& sums,

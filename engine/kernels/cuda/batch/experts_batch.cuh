@@ -2,6 +2,8 @@
 // The experts of a batch's tokens: which tokens each expert computes, in which order, and the
 // weighted sum of the results. All work is queued on the GPU; launches are kEarly.
 
+#include <cuda_fp16.h>
+
 #include <cstdint>
 
 #include "engine/cuda/cuda_stream.cuh"
@@ -45,6 +47,11 @@ void route_batch(const Router& router, const float* x, const ExpertGroups& group
 void weigh_shared_expert(const SharedRouter& router, const float* x, int columns, int tokens,
                          const Stream& stream);
 
+/// rows[token][width] *= the weight of the token's only expert; where `halves` is given, the same
+/// in F16 there, clamped to +-65504. width: a multiple of 4.
+void weigh_inputs(const ExpertGroups& groups, float* rows, int width, __half* halves,
+                  const Stream& stream);
+
 /// Where the weighted sums of experts go: [token][width].
 struct ExpertSums {
   float* to = nullptr;
@@ -52,6 +59,7 @@ struct ExpertSums {
   bool adds = true;  // to what is there
 };
 /// to[token][width] (+)= sum over i of weight i * rows[token * used + i][width], i ascending.
+/// Without groups.chosen.weights, each is 1.
 void add_experts(const ExpertGroups& groups, const float* rows, const ExpertSums& sums,
                  const Stream& stream);
 

@@ -27,7 +27,7 @@ inline constexpr int kMaxExpertGroups = 32;
 /// Pointers to device memory that route() or an earlier kernel has written.
 struct ChosenExperts {
   int* ids = nullptr;        // [used], experts of the stack
-  float* weights = nullptr;  // [used]
+  float* weights = nullptr;  // [used]; of sums, null: each is 1
   int used = 0;              // up to kMaxExpertsPerToken
 };
 

@@ -64,7 +64,9 @@ __global__ void __launch_bounds__(32 * kWarps, 4) down_experts(const __grid_cons
   // Lane i holds the id and weight of expert i, so that later groups need not load them again.
   const bool mine = lane < d.experts.used;
   const int id_here = mine ? __float_as_int(load_input4(d.experts.ids + lane)) : 0;
-  const float weight_here = mine ? load_input4(d.experts.weights + lane) : 0;
+  const float weight_here = !mine               ? 0
+                            : d.experts.weights ? load_input4(d.experts.weights + lane)
+                                                : 1;
   if (d.bias && mine)
     for (int r = 0; r < kRows; ++r)
       all[r] += weight_here * d.bias[id_here * d.rows + min(row + r, d.rows - 1)];

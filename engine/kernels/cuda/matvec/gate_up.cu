@@ -35,8 +35,9 @@ struct GateUp {
   // more of them.
   SoaView shared_gate, shared_up;
   std::int64_t shared_rows;
-  int chosen;           // experts before it
-  const float* weight;  // of what is not chosen; null: 1
+  int chosen;                  // experts before it
+  const float* weight;         // of what is not chosen; null: 1
+  const float* input_weights;  // [chosen], of what each reads; null: 1
 };
 
 __device__ SoaView of_expert(SoaView v, std::size_t at) {
@@ -107,6 +108,10 @@ __device__ float gated(const GateUp& g, Products products, int lane) {
     return g.weight ? x * load_input4(g.weight) : x;
   }
   if (g.gate.bias) add_biases(g, lane, products);
+  if (g.input_weights) {  // products of x times a weight are theirs times it
+    const float by = load_input4(g.input_weights + blockIdx.y);
+    products = {products.gate * by, products.up * by};
+  }
   const GateAndUp in = as_taken(products.gate, products.up, g.function);
   const float x = gate_of(in.gate, g.function) * in.up;
   return g.weight && !g.ids ? x * load_input4(g.weight) : x;
@@ -216,6 +221,7 @@ GateUp checked(const DeviceMatrixStack& gate, const DeviceMatrixStack& up, const
           {},
           0,
           0,
+          nullptr,
           nullptr};
 }
 
@@ -237,10 +243,11 @@ bool joins_gate_up(const SharedExpert& shared, const DeviceMatrixStack& gate,
 void experts_gate_up(const DeviceMatrixStack& gate, const DeviceMatrixStack& up,
                      const ChosenExperts& experts, const Inputs& x, const Outputs& out,
                      const Stream& stream, Start start, GateFunction function,
-                     const SharedExpert& shared) {
+                     const SharedExpert& shared, const float* input_weights) {
   GateUp g = checked(gate, up, x, out, function);
   g.ids = experts.ids;
   g.chosen = experts.used;
+  g.input_weights = input_weights;
   int blocks = experts.used;
   if (shared) {
     if (!joins_gate_up(shared, gate, up) || shared.gate.columns != gate.first.columns ||

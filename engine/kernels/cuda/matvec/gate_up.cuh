@@ -22,10 +22,11 @@ bool joins_gate_up(const SharedExpert& shared, const DeviceMatrixStack& gate,
 
 /// As gate_up(), for each of the experts, whose biases are added before the function: the result of
 /// expert i of `used` is at token i of `out`. A shared expert's result, SiLU(gate x) * (up x) times
-/// its weight, follows these.
+/// its weight, follows these. `input_weights`: [used], of what the chosen read, without biases;
+/// null: 1.
 void experts_gate_up(const DeviceMatrixStack& gate, const DeviceMatrixStack& up,
                      const ChosenExperts& experts, const Inputs& x, const Outputs& out,
                      const Stream& stream, Start start, GateFunction function = GateFunction::kSilu,
-                     const SharedExpert& shared = {});
+                     const SharedExpert& shared = {}, const float* input_weights = nullptr);
 
 }  // namespace rigcast::engine::cuda
