@@ -7,9 +7,9 @@
 namespace rigcast::engine::cuda {
 
 /// visit({&layer.q, &layer.k, &layer.v}) and so on, for every product of attention, a recurrent
-/// mixer, a dense FFN and a shared expert. The layer may be a Layer or a DeviceLayer; matrices that it does not have are
-/// visited as well, but for that of values: keys are values then, and have their rows twice in a
-/// product.
+/// mixer, a dense FFN and a shared expert. The layer may be a Layer or a DeviceLayer; matrices that
+/// it does not have are visited as well, but for that of values: keys are values then, and have
+/// their rows twice in a product.
 template <class AnyLayer, class Visit>
 void for_each_product(const AnyLayer& layer, const Visit& visit) {
   using Matrices = std::initializer_list<const decltype(AnyLayer::q)*>;
