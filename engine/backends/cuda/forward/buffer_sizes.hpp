@@ -29,6 +29,13 @@ struct MixedWidths {
 };
 MixedWidths mixed_widths(const Model& model);
 
+/// Of latent attention: all projections of a token, the widest input of a product, and the values
+/// of all heads; 0: the model has none.
+struct LatentSizes {
+  std::int64_t projected = 0, input = 0, values = 0;
+};
+LatentSizes latent_sizes(const Model& model);
+
 /// Elements of ActivationBuffers, except ids, for `tokens` tokens.
 struct ActivationSizes {
   std::int64_t hidden = 0;  // of `hidden`, of `normed` and of `quantized`

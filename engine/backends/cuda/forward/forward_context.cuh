@@ -3,6 +3,7 @@
 // cache, and what the host computes, are not part of it.
 
 #include "engine/backends/cuda/forward/buffers.cuh"
+#include "engine/backends/cuda/latent/latent_stage.cuh"
 #include "engine/backends/cuda/recurrent/device_states.cuh"
 #include "engine/backends/cuda/recurrent/mixers.cuh"
 #include "engine/backends/cuda/weights/placed_model.cuh"
@@ -57,6 +58,14 @@ GatedRows gated_rows(const ForwardContext& f, const DeviceLayer& w);
 /// What a recurrent layer's mixer takes of rows from `first` on.
 MixerInputs mixer_inputs(const ForwardContext& f, const DeviceStates& states, int layer,
                          int first = 0);
+
+/// The same of a layer with latent attention, whose projections are at latent_places() of
+/// vectors.projected.
+LatentRows latent_inputs(const ForwardContext& f, int layer, int tokens);
+
+/// Memory of a batch's latent attention. Its rows are written over the projections, which are
+/// queries by then.
+LatentBatch latent_batch(const ForwardContext& f);
 
 /// The bound of a layer's scores.
 SoftCap soft_cap(const ForwardContext& f, int layer);

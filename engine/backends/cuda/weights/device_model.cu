@@ -135,6 +135,7 @@ class Plan {
   // What kernels need to know of the layer beside its weights.
   static void describe(const Layer& from, DeviceLayer& to) {
     to.attention = from.attention;
+    to.latent = from.latent;
     to.rule = from.rule;
     to.mixer = from.mixer;
     to.attention_gate = from.has_attention_gate();
