@@ -219,6 +219,43 @@ TEST_CASE("Forecast memory equals the engine's, for every placement",
   check({.name = "tied, the head on the host", .model = tied, .gpu_layers = 12});
 }
 
+namespace {
+
+// A dense layer, then experts beside one that all tokens pass; with latent attention if `latent`.
+ModelSpec with_shared_expert(bool latent) {
+  ModelSpec m = layers_of(qwen3_30b_a3b(), 5);
+  m.architecture = latent ? "deepseek2" : "ernie4_5-moe";
+  m.qk_norm = false;
+  m.ffn = 12288;
+  m.moe->dense_layers = 1;
+  m.moe->shared_ffn = 3072;
+  m.moe->router_bias = true;
+  if (!latent) return m;
+  m.heads = m.kv_heads = 32;
+  m.head_dim = 192;
+  m.mla = LatentAttention{.q_lora_rank = 1536,
+                          .kv_lora_rank = 512,
+                          .qk_nope_dim = 128,
+                          .qk_rope_dim = 64,
+                          .v_dim = 128};
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE("Forecast memory of shared experts and latent attention equals the engine's",
+          "[cuda][memory][gpu][hybrid]") {
+  for (const bool latent : {false, true}) {
+    const ModelSpec m = with_shared_expert(latent);
+    check({.name = "all on the GPU", .model = m});
+    check({.name = "a cache in RAM", .model = m, .policy = KvPolicy::kRam});
+    check({.name = "experts in RAM", .model = m, .cpu_moe = 3});
+    check({.name = "layers on the host", .model = m, .gpu_layers = 3});
+    check({.name = "streamed", .model = m, .gpu_layers = 3, .decode = DecodeDevice::kGpu});
+    check_load({.name = "of several sequences", .model = m});
+  }
+}
+
 TEST_CASE("Forecast memory equals the engine's, for experts", "[cuda][memory][gpu][hybrid]") {
   const ModelSpec many = layers_of(qwen3_30b_a3b(), 6), few = layers_of(mixtral_8x7b(), 3);
   check({.name = "many experts", .model = many});
