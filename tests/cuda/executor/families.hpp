@@ -2,6 +2,7 @@
 // Tiny models of the families of architectures that differ from Llama in more than biases and
 // norms of heads. Values of traits are such that a model without one computes something else.
 
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,7 +59,8 @@ inline void set_scaled_branches(Hyperparameters& h) {
   h.residual_scale = 3;
 }
 
-// Scores that are near 1 without a scale, factors of the wide heads' pairs, and scales of layers.
+// Scores that are near 1 without a scale, as wide as heads may be (larger ones carry larger
+// roundings), factors of the wide heads' pairs, and scales of layers.
 inline void set_gemma4_vectors(TinyModel& tiny) {
   const ModelSpec& m = tiny.model.spec;
   const auto ramp = [](float first, float last, std::int64_t count) {
@@ -70,7 +72,9 @@ inline void set_gemma4_vectors(TinyModel& tiny) {
   set_weights(tiny, "rope_freqs.weight", ramp(1, 9, tiny.model.hyper.rope_dims / 2));
   for (int layer = 0; layer < m.layers; ++layer) {
     const std::string block = "blk." + std::to_string(layer) + ".";
-    set_weights(tiny, block + "attn_q_norm.weight", ramp(0.1f, 0.2f, m.head_dim_of(layer)));
+    const float around = 1 / std::sqrt(float(m.head_dim_of(layer)));
+    set_weights(tiny, block + "attn_q_norm.weight",
+                ramp(0.7f * around, 1.3f * around, m.head_dim_of(layer)));
     set_weights(tiny, block + "layer_output_scale.weight",
                 std::vector<float>{0.6f + 0.2f * float(layer)});
   }
