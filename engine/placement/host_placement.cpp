@@ -15,11 +15,12 @@ HostPlacement::HostPlacement(const ModelSpec& spec, const Placement& placement, 
     const bool in_prompts = decodes_ && p.weights != kHost;  // the GPU's, and no longer
     const DeviceIndex experts = in_prompts ? p.experts : p.decode_experts_on;
     part.layer = p.decode_on == kHost && !in_prompts;
-    part.cache = !part.layer && !in_prompts && p.decode_cache_on == kHost;
+    part.recurrent = spec.has_recurrent_mixer(i);
+    part.cache = !part.layer && !in_prompts && !part.recurrent && p.decode_cache_on == kHost;
     part.moe = spec.is_moe_layer(i);
     part.experts = !part.layer && part.moe && experts == kHost;
     part.streamed = placement.streams_weights(i);
-    part.offloadable = placement.offloadable(i);
+    part.offloadable = placement.offloadable(i) && !part.recurrent;
     parts_.push_back(part);
   }
 }
@@ -50,14 +51,29 @@ int HostPlacement::end_of_layers(int first) const {
 std::vector<int> HostPlacement::cached_layers() const {
   if (!decodes_) return layers_with_cache(true);
   std::vector<int> all;
-  for (int i = 0; i < int(parts_.size()); ++i) all.push_back(i);
+  for (int i = 0; i < int(parts_.size()); ++i)
+    if (!part(i).recurrent) all.push_back(i);
   return all;
+}
+
+std::vector<int> HostPlacement::layers_with_state() const {
+  std::vector<int> layers;
+  for (int i = 0; i < int(parts_.size()); ++i)
+    if (part(i).recurrent && (decodes_ || layer(i))) layers.push_back(i);
+  return layers;
+}
+
+std::vector<int> HostPlacement::layers_with_state_on_gpu() const {
+  std::vector<int> layers;
+  for (int i = 0; i < int(parts_.size()); ++i)
+    if (part(i).recurrent && !layer(i)) layers.push_back(i);
+  return layers;
 }
 
 std::vector<int> HostPlacement::layers_with_cache(bool on_host) const {
   std::vector<int> layers;
   for (int i = 0; i < int(parts_.size()); ++i)
-    if ((layer(i) || cache(i)) == on_host) layers.push_back(i);
+    if (!part(i).recurrent && (layer(i) || cache(i)) == on_host) layers.push_back(i);
   return layers;
 }
 
@@ -94,7 +110,7 @@ std::vector<HostOp> HostPlacement::calls() const {
     }
     if (cache(i))
       calls.push_back({kCache, i, i + 1});
-    else if (splits_cold_kv_)
+    else if (splits_cold_kv_ && !part(i).recurrent)
       calls.push_back({kCold, i, i + 1});
     if (experts(i)) calls.push_back({kExperts, i, i + 1});
     ++i;

@@ -1,4 +1,5 @@
 // Memory of the engine on GPU and host, compared with the forecast of the same scenario.
+#include "core/model/model_spec.hpp"
 #include "core/model/traffic.hpp"
 #include "core/runtime/load_profile.hpp"
 #include "core/serving/pool_tokens.hpp"
@@ -262,4 +263,21 @@ TEST_CASE("Forecast memory equals the engine's, for experts", "[cuda][memory][gp
   check({.name = "few experts in RAM", .model = few, .cpu_moe = 3});
   check({.name = "layers with them on the host", .model = many, .gpu_layers = 3});
   check({.name = "streamed", .model = many, .gpu_layers = 3, .decode = DecodeDevice::kGpu});
+}
+
+TEST_CASE("Forecast memory of recurrent layers equals the engine's",
+          "[cuda][memory][gpu][hybrid][recurrent]") {
+  using enum DecodeDevice;
+  for (const char* id : {"lfm2-1.2b", "qwen3.5-9b", "granite-4.0-h-micro"}) {
+    INFO(id);
+    const auto spec = load_model_spec(test::source_path("/models/" + std::string(id) + ".toml"));
+    REQUIRE(spec);
+    const ModelSpec m = layers_of(*spec, 8);
+    check({.name = "all on the GPU", .model = m});
+    check({.name = "layers on the host", .model = m, .gpu_layers = 4});
+    check({.name = "caches in RAM", .model = m, .policy = KvPolicy::kRam});
+    check({.name = "decode on the host", .model = m, .decode = kCpu});
+    check_load({.name = "of many sequences", .model = m});
+    check_load({.name = "of many sequences, layers on the host", .model = m, .gpu_layers = 4});
+  }
 }
