@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/scenario/batch_limits.hpp"
+#include "engine/placement/prefill_offload.hpp"
 #include "tests/catch.hpp"
 #include "tests/cuda/executor/batches.hpp"
 #include "tests/cuda/executor/placements.hpp"
