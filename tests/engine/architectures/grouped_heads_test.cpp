@@ -23,6 +23,7 @@ TinyTraits traits(const std::string& mix) {
 // The model as files since 2026 have it: instead of one matrix with a query, a key, values and
 // gates of each group of heads one with all queries, keys and values, and one with all gates.
 Model split(const TinyModel& tiny, std::deque<std::vector<std::byte>>& rows_of) {
+  std::deque<std::string> names;
   const MixerWidths& w = tiny.model.layers[0].mixer;
   const std::int64_t values = w.inner_size / w.group_count, unit = 2 * w.state_size + 2 * values;
   std::vector<NamedTensor> tensors;
@@ -46,11 +47,11 @@ Model split(const TinyModel& tiny, std::deque<std::vector<std::byte>>& rows_of) 
     std::vector<std::byte>& gates = rows_of.emplace_back();
     add(2 * w.state_size + values, values, gates);
     NamedTensor own = t;
-    own.name = block + "attn_qkv.weight";
+    own.name = names.emplace_back(block + "attn_qkv.weight");
     own.shape[1] = w.convolved();
     own.data = mixed.data();
     tensors.push_back(own);
-    own.name = block + "attn_gate.weight";
+    own.name = names.emplace_back(block + "attn_gate.weight");
     own.shape[1] = w.inner_size;
     own.data = gates.data();
     tensors.push_back(own);
