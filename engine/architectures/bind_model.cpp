@@ -244,17 +244,19 @@ Shape latent_shape_of(const ModelSpec& m, const LatentAttention& a, LayerWeight 
 
 // The shape of a recurrent mixer's weight. One that only convolves has values as wide as the
 // residual stream, and three of them.
-Shape mixer_shape(const ModelSpec& m, const MixerWidths& w, LayerWeight weight) {
+Shape mixer_shape(const ModelSpec& m, const Layer& layer, LayerWeight weight) {
+  const MixerWidths& w = layer.mixer;
   const Mixer mixer = find_architecture(m.architecture)->mixer;
   const bool only_convolves = mixer == Mixer::kShortConvolution, is_mamba = mixer == Mixer::kMamba;
   const std::int64_t heads = w.time_step_rank, inner = only_convolves ? m.hidden : w.inner_size;
-  const std::int64_t beside = is_mamba ? inner + heads : 0;  // the gate and time steps
+  // The gate and time steps, or the gate alone.
+  const std::int64_t beside = is_mamba ? inner + heads : layer.has_grouped_gates() ? inner : 0;
   using enum LayerWeight;
   switch (weight) {
     case kMixerIn: return {m.hidden, only_convolves ? 3 * m.hidden : w.convolved() + beside};
     case kMixerGate: return {m.hidden, inner};
-    case kMixerAlpha:
-    case kMixerBeta: return {m.hidden, heads};
+    case kMixerAlpha: return {m.hidden, heads};
+    case kMixerBeta: return {m.hidden, layer.has_grouped_heads() ? 2 * heads : heads};
     case kMixerTaps: return {w.conv_kernel, only_convolves ? m.hidden : w.convolved()};
     case kMixerTapsBias: return {w.convolved()};
     case kMixerTimeBias: return {heads};
@@ -327,7 +329,7 @@ Shape shape_of(const ModelSpec& m, const Layer& layer, LayerWeight weight) {
     case kExpertGateBias:
     case kExpertUpBias: return {moe.expert_ffn, moe.experts};
     case kExpertDownBias: return {m.hidden, moe.experts};
-    default: return mixer_shape(m, layer.mixer, weight);
+    default: return mixer_shape(m, layer, weight);
   }
   RIGCAST_ASSERT(false);
 }
@@ -380,6 +382,25 @@ void bind_fused(const ModelSpec& m, const FusedWeights& fused, const std::string
       layer);
 }
 
+// Where a file has the gates of heads beside what is convolved, in one matrix of the usual name:
+// the products of two matrices become parts of one.
+void take_grouped_gates(std::vector<LayerOp>& ops) {
+  using enum OpKind;
+  const auto gates = std::ranges::find_if(ops, [](const LayerOp& op) {
+    return op == LayerOp{kLinear, op.in, Activation::kGates, {LayerWeight::kMixerGate}};
+  });
+  RIGCAST_ASSERT(gates != ops.end());
+  *gates = {kTakeGroupGates, Activation::kMixed, Activation::kGates};
+  ops.insert(gates + 1, {kTakeGroupVectors, Activation::kMixed, Activation::kMixed});
+}
+
+// The name of a weight in the files of its layer.
+std::string_view name_in_file(const Architecture& architecture, const Layer& layer,
+                              LayerWeight weight) {
+  if (weight == LayerWeight::kMixerIn && layer.has_grouped_gates()) return name_of(weight);
+  return weight_name(architecture, weight);
+}
+
 // Binds the weights that the layer's operations use.
 Layer bind_layer(const Model& model, int index, Binder& binder) {
   const ModelSpec& m = model.spec;
@@ -391,17 +412,20 @@ Layer bind_layer(const Model& model, int index, Binder& binder) {
   if (std::size_t(index) < model.hyper.xielu.size())
     layer.xielu = model.hyper.xielu[std::size_t(index)];
   if (m.has_recurrent_mixer(index)) layer.mixer = mixer_widths(m).value();
+  const Architecture& architecture = *find_architecture(m.architecture);
+  if (m.has_recurrent_mixer(index) && architecture.grouped_heads &&
+      binder.has(fmt::format("blk.{}.{}", index, name_of(LayerWeight::kMixerIn))))
+    take_grouped_gates(layer.ops);
   std::vector<LayerWeight> bound;
   for (const FusedWeights& fused : fused_weights(m)) {
     if (!uses(layer.ops, fused.parts.front())) continue;
     bind_fused(m, fused, fmt::format("blk.{}.{}", index, fused.name), layer, binder);
     bound.insert(bound.end(), fused.parts.begin(), fused.parts.end());
   }
-  const Architecture& architecture = *find_architecture(m.architecture);
   for_each_weight(
       [&](LayerWeight weight, auto& to) {
         if (uses(layer.ops, weight) && std::ranges::find(bound, weight) == bound.end())
-          binder.bind(fmt::format("blk.{}.{}", index, weight_name(architecture, weight)),
+          binder.bind(fmt::format("blk.{}.{}", index, name_in_file(architecture, layer, weight)),
                       shape_of(m, layer, weight), to);
       },
       layer);

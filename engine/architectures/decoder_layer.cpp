@@ -96,7 +96,15 @@ Ops mixer(const Architecture& a) {
                   kAttended,
                   {kMixerTaps, kMixerTapsBias, kMixerDecay, kMixerTimeBias, kMixerSkip}},
                  {kGroupRmsNorm, kAttended, kAttended, {kMixerNorm}}});
-  if (a.mixer == Mixer::kDeltaNet)
+  if (a.mixer == Mixer::kDeltaNet && a.grouped_heads)
+    append(ops, {{kLinear, input_of(a), kGates, {kMixerGate}},
+                 {kLinear, input_of(a), kBeta, {kMixerBeta}},
+                 {kTakeGroupAlphas, kBeta, kAlpha},
+                 {kTakeGroupBetas, kBeta, kBeta},
+                 {kConvolve, kMixed, kMixed, {kMixerTaps}},
+                 {kGroupedDeltaNet, kMixed, kAttended, {kMixerDecay, kMixerTimeBias}},
+                 {kGatedRmsNorm, kGates, kAttended, {kMixerNorm}}});
+  if (a.mixer == Mixer::kDeltaNet && !a.grouped_heads)
     append(ops, {{kLinear, input_of(a), kGates, {kMixerGate}},
                  {kLinear, input_of(a), kAlpha, {kMixerAlpha}},
                  {kLinear, input_of(a), kBeta, {kMixerBeta}},

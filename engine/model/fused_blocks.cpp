@@ -81,6 +81,28 @@ BlockPattern delta_net_pattern() {
            {{kAddResidual, kBranch, kHidden}}}};
 }
 
+// Of heads whose neighbours share keys; `joined`: one matrix has gates beside what is convolved.
+BlockPattern grouped_delta_net_pattern(bool joined) {
+  BlockPattern out{FusedBlock::kDeltaNet, {{{kRmsNorm, kHidden, kNormed, {kAttentionNorm}}}}};
+  const auto add = [&](LayerOp op) { out.ops.push_back({std::move(op)}); };
+  add({kLinear, kNormed, kMixed, {kMixerIn}});
+  if (joined) {
+    add({kTakeGroupGates, kMixed, kGates});
+    add({kTakeGroupVectors, kMixed, kMixed});
+  } else {
+    add({kLinear, kNormed, kGates, {kMixerGate}});
+  }
+  add({kLinear, kNormed, kBeta, {kMixerBeta}});
+  add({kTakeGroupAlphas, kBeta, kAlpha});
+  add({kTakeGroupBetas, kBeta, kBeta});
+  add({kConvolve, kMixed, kMixed, {kMixerTaps}});
+  add({kGroupedDeltaNet, kMixed, kAttended, {kMixerDecay, kMixerTimeBias}});
+  add({kGatedRmsNorm, kGates, kAttended, {kMixerNorm}});
+  add({kLinear, kAttended, kBranch, {kMixerOut}});
+  add({kAddResidual, kBranch, kHidden});
+  return out;
+}
+
 BlockPattern short_convolution_pattern() {
   return {FusedBlock::kShortConvolution,
           {{{kRmsNorm, kHidden, kNormed, {kAttentionNorm}}},
@@ -282,6 +304,7 @@ std::vector<BlockPattern> make_decoder_blocks() {
   all.push_back(mlp_pattern({kXieluMlp, kNormed, kBranch, {kUp, kDown}}));
   all.push_back(layer_input_pattern());
   all.push_back(delta_net_pattern());
+  for (const bool joined : {false, true}) all.push_back(grouped_delta_net_pattern(joined));
   all.push_back(short_convolution_pattern());
   all.push_back(mamba_pattern());
   return all;

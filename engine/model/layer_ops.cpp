@@ -57,7 +57,12 @@ std::string_view name_of(OpKind kind) {
     case OpKind::kSigmoidGate: return "sigmoid_gate";
     case OpKind::kConvolve: return "convolve";
     case OpKind::kShortConvolution: return "short_convolution";
+    case OpKind::kTakeGroupVectors: return "take_group_vectors";
+    case OpKind::kTakeGroupGates: return "take_group_gates";
+    case OpKind::kTakeGroupBetas: return "take_group_betas";
+    case OpKind::kTakeGroupAlphas: return "take_group_alphas";
     case OpKind::kDeltaNet: return "delta_net";
+    case OpKind::kGroupedDeltaNet: return "grouped_delta_net";
     case OpKind::kGatedRmsNorm: return "gated_rms_norm";
     case OpKind::kMamba: return "mamba";
     case OpKind::kGroupRmsNorm: return "group_rms_norm";

@@ -69,11 +69,19 @@ enum class OpKind {
   kConvolve,     // out = silu(in, convolved with that of the tokens before); w0: taps
   // `in` is b, c and x: out = c * (b * x, convolved with that of the tokens before); w0: taps
   kShortConvolution,
+  // Of delta nets whose neighbouring heads share keys: `in` has for each such group of heads a
+  // query, a key, values and gates; out = all queries, all keys, all values; out = all gates
+  kTakeGroupVectors,
+  kTakeGroupGates,
+  // `in` has for each group the betas of its heads, then their alphas; out = all of either
+  kTakeGroupBetas,
+  kTakeGroupAlphas,
   // out = the states of heads, of which tokens replace a part (gated delta rule), as queries see
   // them: `in` is queries, keys and values; states decay by exp(w0 * softplus(kAlpha + w1)), and
-  // sigmoid(kBeta) is the part
+  // sigmoid(kBeta) is the part. Head h has the keys of group h % groups
   kDeltaNet,
-  kGatedRmsNorm,  // out = rms_norm of each mixer's head of out, by w0, * silu(in)
+  kGroupedDeltaNet,  // the same where neighbouring heads share keys
+  kGatedRmsNorm,     // out = rms_norm of each mixer's head of out, by w0, * silu(in)
   // out = silu(z) * (what the states of heads give): `in` is z, then x, keys and queries of groups,
   // then a time step of each head. The second part is convolved: w0: taps, w1: bias. States decay
   // by exp(w2 * t) and take x * t by the key, t = softplus(time step + w3); w4 * x is added

@@ -116,6 +116,11 @@ struct Layer {
   /// True if queries have a gate of what attention gives: each head of q's rows has both.
   bool has_attention_gate() const { return uses(ops, OpKind::kTakeGate); }
   bool is_recurrent() const { return mixer.conv_kernel > 0; }
+  /// True if neighbouring heads of a delta net share keys, and one matrix (mixer_beta) has the two
+  /// gates of their states, by group.
+  bool has_grouped_heads() const { return uses(ops, OpKind::kGroupedDeltaNet); }
+  /// ... and mixer_in has gates of heads beside what is convolved, by group.
+  bool has_grouped_gates() const { return uses(ops, OpKind::kTakeGroupGates); }
   bool has_clamped_experts() const { return uses(ops, OpKind::kClampedExperts); }
   bool has_shared_expert() const { return uses(ops, OpKind::kSharedExpert); }
   bool has_gelu() const { return uses(ops, OpKind::kGeluFfn); }

@@ -46,11 +46,12 @@ std::optional<std::size_t> product_of(const Tensor& t) {
   return std::nullopt;
 }
 
-// True if the GPU computes the layer, at least in prompts.
-bool computes_layer(const Placement& p, int layer, DeviceIndex gpu) {
+// True if the GPU computes the layer, at least in prompts; of the host's layers no recurrent one.
+bool computes_layer(const ModelSpec& m, const Placement& p, int layer, DeviceIndex gpu) {
   const LayerPlacement& l = p.layers[std::size_t(layer)];
   if (l.weights != kHost) return l.weights == gpu;
-  return l.decode_on == gpu || (p.offloadable(layer) && l.prefill_on == gpu);
+  const bool offloadable = p.offloadable(layer) && !m.has_recurrent_mixer(layer);
+  return l.decode_on == gpu || (offloadable && l.prefill_on == gpu);
 }
 
 // Bytes of the largest product's weights as FP16; 0 where all weights are FP16 already. Mirrors
@@ -58,7 +59,8 @@ bool computes_layer(const Placement& p, int layer, DeviceIndex gpu) {
 double fp16_bytes(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
   std::vector<std::array<double, kProducts>> elements(std::size_t(s.model.layers)), fp16(elements);
   for (const Tensor& t : s.tensors.tensors) {
-    if (t.layer < 0 || t.layer >= s.model.layers || !computes_layer(p, t.layer, gpu)) continue;
+    if (t.layer < 0 || t.layer >= s.model.layers || !computes_layer(s.model, p, t.layer, gpu))
+      continue;
     if (t.dimensions < 2) continue;
     const auto j = product_of(t);
     if (!j) continue;
@@ -125,7 +127,7 @@ double streamed_layer_bytes(const MemoryContext& s, const Placement& p, DeviceIn
   double most = 0;
   for (int l = 0; l < s.model.layers; ++l) {
     const LayerPlacement& at = p.layers[std::size_t(l)];
-    if (at.weights != kHost || !computes_layer(p, l, gpu)) continue;
+    if (at.weights != kHost || !computes_layer(s.model, p, l, gpu)) continue;
     const LayerWeights& w = s.tensors.layers[std::size_t(l)];
     const bool experts = at.decode_experts_on == gpu;
     most = std::max(most, double(w.attention.bytes() + w.ffn.bytes()) +

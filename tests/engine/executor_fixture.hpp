@@ -79,6 +79,10 @@ inline bool is_float(const std::string& mix) {
   return mix == "F32" || mix == "F16" || mix == "BF16";
 }
 
+inline bool is_delta_net(const std::string& architecture) {
+  return architecture.starts_with("qwen35") || architecture == "qwen3next";
+}
+
 // Activations of about normal distribution that are rounded in blocks of 32 by steps of max / 127
 // have an error of at most (2.6 / 127)^2 / 12 of their power. Every product on the way to a logit
 // adds that much at most: q, k, v, output, gate, up and down of every layer, and the head. Down's
@@ -90,7 +94,7 @@ inline bool is_float(const std::string& mix) {
 // values.
 inline double rounding_bound(const TinyTraits& t) {
   constexpr double kOfOneProduct = 2.6 * 2.6 / (127.0 * 127.0) / 12.0;
-  const double of_layer = t.architecture.starts_with("qwen35") ? 15.0 : t.latent ? 11.0 : 8.0;
+  const double of_layer = is_delta_net(t.architecture) ? 15.0 : t.latent ? 11.0 : 8.0;
   return kOfOneProduct * (of_layer * t.layers + 1);
 }
 

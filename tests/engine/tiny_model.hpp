@@ -103,7 +103,7 @@ inline bool is_one_of(std::string_view name, std::initializer_list<std::string_v
 /// wide as the embedding, together; two share a key. Layers that attend are every
 /// fourth, or every second.
 inline void give_recurrent_layers(ModelSpec& m) {
-  const bool is_delta_net = m.architecture.starts_with("qwen35");
+  const bool is_delta_net = is_one_of(m.architecture, {"qwen35", "qwen35moe", "qwen3next"});
   const bool is_mamba = m.architecture == "granitehybrid";
   if (!is_delta_net && !is_mamba && !m.architecture.starts_with("lfm2")) return;
   m.attention_gate = is_delta_net;
@@ -143,7 +143,7 @@ inline void give_own_traits(std::string_view a, MixtureOfExperts& moe) {
   moe.router_bias =
       moe.expert_bias || is_one_of(a, {"glm4moe", "minimax-m2", "ernie4_5-moe", "bailingmoe2",
                                        "dots1", "exaone-moe", "hy_v3", "lfm2moe"});
-  moe.shared_gate = moe.shared_ffn > 0 && is_one_of(a, {"qwen2moe", "qwen35moe"});
+  moe.shared_gate = moe.shared_ffn > 0 && is_one_of(a, {"qwen2moe", "qwen35moe", "qwen3next"});
 }
 
 }  // namespace tiny_detail

@@ -1,5 +1,5 @@
-// Qwen3.5, 3.6 and 3.8, dense and with experts: a gated delta net in three of four layers; in the
-// others attention with a gate, of whose heads a fourth turns.
+// Qwen3.5, 3.6 and 3.8, dense and with experts, and Qwen3-Next: a gated delta net in three of four
+// layers; in the others attention with a gate, of whose heads a fourth turns.
 
 #include "engine/architectures/families/families.hpp"
 
@@ -33,7 +33,20 @@ constexpr Architecture hybrid(std::string_view name) {
           .names = kNames};
 }
 
-constexpr Architecture kArchitectures[] = {hybrid("qwen35"), hybrid("qwen35moe")};
+// Its gates of states are in one matrix. Files of before 2026 have what is convolved and the gates
+// of heads in one, too, under the usual name (bind_model).
+constexpr WeightName kNextNames[] = {{LayerWeight::kMixerIn, "attn_qkv.weight"},
+                                     {LayerWeight::kMixerBeta, "ssm_ba.weight"},
+                                     {LayerWeight::kFfnNorm, "post_attention_norm.weight"}};
+
+constexpr Architecture next() {
+  Architecture a = hybrid("qwen3next");
+  a.grouped_heads = true;
+  a.names = kNextNames;
+  return a;
+}
+
+constexpr Architecture kArchitectures[] = {hybrid("qwen35"), hybrid("qwen35moe"), next()};
 
 }  // namespace
 

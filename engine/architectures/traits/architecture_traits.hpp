@@ -50,6 +50,9 @@ struct Architecture {
   bool layer_norm = false;  // norms subtract the mean
   FfnActivation activation = FfnActivation::kSilu;
   Mixer mixer = Mixer::kNone;
+  /// Neighbouring heads of a delta net share keys, and the two gates of their states are in one
+  /// matrix, by group.
+  bool grouped_heads = false;
   /// False: queries and keys of this layer are not rotated. nullptr: those of all layers are.
   bool (*rotates)(const ModelSpec& spec, int layer) = nullptr;
   LocalRope local_rope = LocalRope::kSame;

@@ -96,7 +96,9 @@ NextMatrices CpuLayers::first_of(const Stage& stage) const {
       return {&w.gate, &w.up};
     case FusedBlock::kLayerInput: return {&w.input_gate};
     case FusedBlock::kExperts: return {&w.router};
-    case FusedBlock::kDeltaNet: return {&w.mixer_in, &w.mixer_gate};
+    case FusedBlock::kDeltaNet:
+      if (!w.mixer_gate) return {&w.mixer_in};
+      return {&w.mixer_in, &w.mixer_gate};
     case FusedBlock::kMamba:
     case FusedBlock::kShortConvolution: return {&w.mixer_in};
   }

@@ -151,7 +151,27 @@ Vector short_convolution(const Vector& x, const Vector& taps, LayerCache& cache)
   return out;
 }
 
-// Heads of values share keys in turn: number h has those of group h modulo their number.
+// Elements [first, first + width) of each group of x, one group after the other.
+Vector of_groups(const Vector& x, std::int64_t groups, std::int64_t first, std::int64_t width) {
+  Vector out;
+  const auto stride = std::int64_t(x.size()) / groups;
+  for (std::int64_t at = first; at < std::int64_t(x.size()); at += stride)
+    out.insert(out.end(), x.begin() + at, x.begin() + at + width);
+  return out;
+}
+
+// A group has a query, a key, values and gates.
+Vector group_vectors(const MixerWidths& m, const Vector& x) {
+  const std::int64_t values = m.inner_size / m.group_count;
+  Vector out = of_groups(x, m.group_count, 0, m.state_size);
+  for (const Vector& more : {of_groups(x, m.group_count, m.state_size, m.state_size),
+                             of_groups(x, m.group_count, 2 * m.state_size, values)})
+    out.insert(out.end(), more.begin(), more.end());
+  return out;
+}
+
+// Heads share keys with their neighbours, or in turn: number h has those of group h modulo their
+// number.
 Vector delta_net(const Layer& layer, const LayerOp& op, Token& token, float eps,
                  LayerCache& cache) {
   const MixerWidths& m = layer.mixer;
@@ -164,7 +184,9 @@ Vector delta_net(const Layer& layer, const LayerOp& op, Token& token, float eps,
   cache.states.resize(heads * width * width);
   Vector out(heads * width);
   for (std::size_t h = 0; h < heads; ++h) {
-    const std::size_t group = h % std::size_t(m.group_count) * width;
+    const auto count = std::size_t(m.group_count);
+    const bool neighbours = op.kind == OpKind::kGroupedDeltaNet;
+    const std::size_t group = (neighbours ? h / (heads / count) : h % count) * width;
     const float step = softplus(token[Activation::kAlpha][h] + bias[h]);
     delta_rule(std::span(cache.states).subspan(h * width * width, width * width), part(group),
                part(groups + group), part(2 * groups + h * width),
@@ -386,7 +408,20 @@ Vector result_of(const LayerOp& op, const Model& model, const Layer& layer, Toke
     case OpKind::kSigmoidGate: return gated(token[op.out], x, sigmoid);
     case OpKind::kConvolve: return each(convolved(x, vector(), cache), silu);
     case OpKind::kShortConvolution: return short_convolution(x, vector(), cache);
-    case OpKind::kDeltaNet: return delta_net(layer, op, token, eps, cache);
+    case OpKind::kTakeGroupVectors: return group_vectors(layer.mixer, x);
+    case OpKind::kTakeGroupGates: {
+      const MixerWidths& m = layer.mixer;
+      const std::int64_t values = m.inner_size / m.group_count;
+      return of_groups(x, m.group_count, 2 * m.state_size + values, values);
+    }
+    case OpKind::kTakeGroupBetas:
+    case OpKind::kTakeGroupAlphas: {
+      const MixerWidths& m = layer.mixer;
+      const std::int64_t heads = m.time_step_rank / m.group_count;
+      return of_groups(x, m.group_count, op.kind == OpKind::kTakeGroupBetas ? 0 : heads, heads);
+    }
+    case OpKind::kDeltaNet:
+    case OpKind::kGroupedDeltaNet: return delta_net(layer, op, token, eps, cache);
     case OpKind::kMamba: return mamba(layer, op, x, cache);
     case OpKind::kGroupRmsNorm: return group_rms_norm(layer, x, vector(), eps);
     case OpKind::kGatedRmsNorm:

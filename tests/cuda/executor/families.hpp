@@ -282,6 +282,7 @@ inline std::vector<Family> families(const std::string& mix) {
       {{.architecture = "granitehybrid"}},
       {{.architecture = "lfm2moe", .experts = 8, .dense_layers = 1}, nullptr, prefer_one_expert},
       {{.architecture = "qwen35moe", .layers = 4, .experts = 8, .shared_ffn = 512}},
+      {{.architecture = "qwen3next", .layers = 4, .experts = 8, .shared_ffn = 512}},
       {{.architecture = "granitehybrid", .experts = 8, .shared_ffn = 512}},
   };
   for (Family& f : all) {

@@ -41,7 +41,7 @@ inline std::vector<float> one_by_one(Executor& executor, const std::vector<std::
 /// delta net has more products, as rounding_bound() counts them.
 inline double half_bound(const TinyTraits& t) {
   constexpr double kOfOneRounding = 0x1p-22 / 3;
-  const double of_layer = t.latent ? 23.0 : t.architecture.starts_with("qwen35") ? 30.0 : 16.0;
+  const double of_layer = t.latent ? 23.0 : is_delta_net(t.architecture) ? 30.0 : 16.0;
   return kOfOneRounding * (of_layer * t.layers + 2);
 }
 

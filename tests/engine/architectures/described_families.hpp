@@ -257,7 +257,11 @@ inline Described plain(const std::string& architecture) {
     if (architecture != "gemma2") d.head_norm = Described::kEachHead;
     return d;
   }
-  if (architecture == "qwen35moe") return plain("qwen35");
+  if (architecture == "qwen35moe" || architecture == "qwen3next") {
+    d = plain("qwen35");
+    d.mixer_sizes.neighbours = architecture == "qwen3next";
+    return d;
+  }
   if (architecture == "lfm2moe") {
     d = plain("lfm2");
     d.sigmoids = true;

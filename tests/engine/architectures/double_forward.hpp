@@ -206,9 +206,13 @@ class DoubleModel {
                        {weight("ssm_conv1d.weight"), weight("ssm_conv1d.bias"), weight("ssm_a"),
                         weight("ssm_dt.bias"), weight("ssm_d"), find(at(layer, "ssm_norm.weight"))},
                        d_.mixer_sizes, d_.eps, state));
-    const DeltaInputs in = {
-        times(weight("attn_qkv.weight"), x), times(weight("attn_gate.weight"), x),
-        times(weight("ssm_alpha.weight"), x), times(weight("ssm_beta.weight"), x)};
+    const DeltaInputs in =
+        d_.mixer_sizes.neighbours
+            ? delta_inputs_by_group(times(weight("ssm_in.weight"), x),
+                                    times(weight("ssm_ba.weight"), x), d_.mixer_sizes)
+            : DeltaInputs{times(weight("attn_qkv.weight"), x), times(weight("attn_gate.weight"), x),
+                          times(weight("ssm_alpha.weight"), x),
+                          times(weight("ssm_beta.weight"), x)};
     const DeltaWeights w = {weight("ssm_conv1d.weight"), weight("ssm_a"), weight("ssm_dt.bias"),
                             weight("ssm_norm.weight")};
     return times(weight("ssm_out.weight"), double_delta_net(in, w, d_.mixer_sizes, d_.eps, state));

@@ -17,6 +17,7 @@ struct DoubleState {
 
 struct MixerSizes {
   int heads = 4, groups = 2, width = 128;
+  bool neighbours = false;  // share keys; otherwise heads share them in turn
 };
 
 namespace recurrent_detail {
@@ -64,6 +65,30 @@ inline std::vector<double> double_short_convolution(const std::vector<double>& i
 struct DeltaInputs {
   std::vector<double> mixed, gate, alpha, beta;
 };
+/// The same of a model whose matrices give it by groups of heads that share a key: query, key,
+/// values and gates, and beta and alpha.
+inline DeltaInputs delta_inputs_by_group(const std::vector<double>& both,
+                                         const std::vector<double>& gates,
+                                         const MixerSizes& sizes) {
+  DeltaInputs out;
+  const auto n = std::size_t(sizes.width), groups = std::size_t(sizes.groups),
+             heads = std::size_t(sizes.heads) / groups, unit = (2 + 2 * heads) * n;
+  const auto add = [](std::vector<double>& to, const std::vector<double>& from, std::size_t first,
+                      std::size_t count) {
+    to.insert(to.end(), from.begin() + std::ptrdiff_t(first),
+              from.begin() + std::ptrdiff_t(first + count));
+  };
+  for (std::size_t g = 0; g < groups; ++g) add(out.mixed, both, g * unit, n);
+  for (std::size_t g = 0; g < groups; ++g) add(out.mixed, both, g * unit + n, n);
+  for (std::size_t g = 0; g < groups; ++g) {
+    add(out.mixed, both, g * unit + 2 * n, heads * n);
+    add(out.gate, both, g * unit + (2 + heads) * n, heads * n);
+    add(out.beta, gates, 2 * g * heads, heads);
+    add(out.alpha, gates, (2 * g + 1) * heads, heads);
+  }
+  return out;
+}
+
 struct DeltaWeights {
   const std::vector<double>&taps, &decay, &time_bias, &norm;
 };
@@ -82,8 +107,8 @@ inline std::vector<double> double_delta_net(const DeltaInputs& in, const DeltaWe
   r::Doubles out(heads * n);
   for (std::size_t h = 0; h < heads; ++h) {
     r::Doubles& s = state.heads[h];
-    const r::Doubles q = r::unit(x, h % groups * n, n),
-                     k = r::unit(x, (groups + h % groups) * n, n);
+    const std::size_t group = sizes.neighbours ? h / (heads / groups) : h % groups;
+    const r::Doubles q = r::unit(x, group * n, n), k = r::unit(x, (groups + group) * n, n);
     const double g = std::exp(w.decay[h] * r::softplus(in.alpha[h] + w.time_bias[h]));
     double squares = 0;
     for (std::size_t v = 0; v < n; ++v) {

@@ -180,6 +180,7 @@ inline std::vector<FamilyFile> routed_files(const FamilySizes& sizes = {}) {
                         {"exaone-moe", "exaone-moe", 1, 1, 0, 0.05f},
                         {"hy_v3", "hy_v3", 1, 1, 0, 0.05f},
                         {"qwen35moe", "qwen35moe", 1},
+                        {"qwen3next", "qwen3next", 1},
                         {"lfm2moe", "lfm2moe", 0, 1, 0, 0.05f},
                         {"granitehybrid-moe", "granitehybrid", 2}};
   std::vector<FamilyFile> out;

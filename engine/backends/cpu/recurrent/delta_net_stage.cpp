@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 #include "engine/kernels/cpu/elementwise.hpp"
 #include "engine/model/model_bytes.hpp"
@@ -34,21 +35,63 @@ void DeltaNetStage::project(Worker& worker, int layer) {
     cpu::resize_at_least(out_, rows * std::size_t(m.inner_size));
     cpu::resize_at_least(alpha_, rows * std::size_t(m.time_step_rank));
     cpu::resize_at_least(beta_, rows * std::size_t(m.time_step_rank));
+    if (w.has_grouped_heads())
+      cpu::resize_at_least(gates_by_group_, rows * std::size_t(2 * m.time_step_rank));
+    if (w.has_grouped_gates())
+      cpu::resize_at_least(by_group_, rows * std::size_t(m.convolved() + m.inner_size));
     states_.begin(step_.sequences, layer);
     const double state = double(step_.sequences.size()) * double(states_.at(0, layer).size_bytes());
     step_.bytes += {double(attention_weight_bytes(w)), state, state};
   };
-  step_.prepare(worker, step_.input, step_.width(),
-                {&w.mixer_in, &w.mixer_gate, &w.mixer_alpha, &w.mixer_beta}, before,
-                [&](std::int64_t row, std::span<float> out) {
-                  step_.normed_row(row, w.attention_norm, out);
-                });
-  const Product products[] = {{&w.mixer_in, step_.input, mixed_.data(), m.convolved()},
-                              {&w.mixer_gate, step_.input, gate_.data(), m.inner_size},
-                              {&w.mixer_alpha, step_.input, alpha_.data(), m.time_step_rank},
-                              {&w.mixer_beta, step_.input, beta_.data(), m.time_step_rank}};
+  const auto prepare = [&](std::initializer_list<const Matrix*> matrices) {
+    step_.prepare(worker, step_.input, step_.width(), matrices, before,
+                  [&](std::int64_t row, std::span<float> out) {
+                    step_.normed_row(row, w.attention_norm, out);
+                  });
+  };
+  const bool grouped = w.has_grouped_heads(), joined = w.has_grouped_gates();
+  if (joined)
+    prepare({&w.mixer_in, &w.mixer_beta});
+  else if (grouped)
+    prepare({&w.mixer_in, &w.mixer_gate, &w.mixer_beta});
+  else
+    prepare({&w.mixer_in, &w.mixer_gate, &w.mixer_alpha, &w.mixer_beta});
+  const auto product = [&](const Matrix& matrix, cpu::AlignedVector<float>& to) {
+    return Product{&matrix, step_.input, to.data(), matrix.rows};
+  };
+  std::vector<Product> products = {product(w.mixer_in, joined ? by_group_ : mixed_),
+                                   product(w.mixer_beta, grouped ? gates_by_group_ : beta_)};
+  if (!joined) products.push_back(product(w.mixer_gate, gate_));
+  if (!grouped) products.push_back(product(w.mixer_alpha, alpha_));
   multiply(worker, products, step_.products(worker), step_.if_apart({&w.mixer_out}));
   worker.barrier();
+  if (grouped)
+    worker.parallel_for(step_.tokens, 1,
+                        [&](std::int64_t row, std::int64_t) { split_groups(w, row); });
+}
+
+// Moves what a row's matrices give by groups of heads to where all heads have it.
+void DeltaNetStage::split_groups(const Layer& w, std::int64_t row) {
+  const MixerWidths& m = w.mixer;
+  const std::int64_t heads = m.time_step_rank / m.group_count, key = m.state_size,
+                     values = m.inner_size / m.group_count;
+  const float* gates = gates_by_group_.data() + row * 2 * m.time_step_rank;
+  const float* from = by_group_.data() + row * (m.convolved() + m.inner_size);
+  const auto take = [&](std::int64_t count, float* to) {
+    std::copy_n(from, count, to);
+    from += count;
+  };
+  for (std::int64_t g = 0; g < m.group_count; ++g, gates += 2 * heads) {
+    const std::int64_t at = row * m.time_step_rank + g * heads;
+    std::copy_n(gates, heads, beta_.data() + at);
+    std::copy_n(gates + heads, heads, alpha_.data() + at);
+    if (!w.has_grouped_gates()) continue;
+    float* const mixed = mixed_.data() + row * m.convolved();
+    take(key, mixed + g * key);
+    take(key, mixed + m.groups_width() + g * key);
+    take(values, mixed + 2 * m.groups_width() + g * values);
+    take(values, gate_.data() + row * m.inner_size + g * values);
+  }
 }
 
 void DeltaNetStage::convolve(Worker& worker, int layer) {
@@ -70,7 +113,8 @@ void DeltaNetStage::advance_head(Thread& thread, int layer, const StepSequence& 
   const Layer& w = step_.layer(layer);
   const MixerWidths& m = w.mixer;
   const std::int64_t width = m.state_size, heads = m.time_step_rank;
-  const std::int64_t group = head % m.group_count * width;
+  const std::int64_t group =
+      (w.has_grouped_heads() ? head / (heads / m.group_count) : head % m.group_count) * width;
   const float eps = step_.model->hyper.norm_eps, scale = 1.0f / std::sqrt(float(width));
   const auto h = std::size_t(head);
   thread.keys.resize(std::size_t(2 * width * sequence.tokens));

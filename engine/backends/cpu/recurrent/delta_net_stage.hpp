@@ -26,6 +26,7 @@ class DeltaNetStage {
   };
 
   void project(Worker& worker, int layer);
+  void split_groups(const Layer& layer, std::int64_t row);
   void convolve(Worker& worker, int layer);
   void advance_heads(Worker& worker, int layer);
   void advance_head(Thread& thread, int layer, const StepSequence& sequence, std::int64_t head);
@@ -35,6 +36,8 @@ class DeltaNetStage {
   RecurrentStates& states_;
   std::vector<Thread> threads_;
   cpu::AlignedVector<float> mixed_, convolved_, gate_, alpha_, beta_, out_;
+  // What matrices give by groups of heads: all but the gates of states, and these.
+  cpu::AlignedVector<float> by_group_, gates_by_group_;
 };
 
 }  // namespace rigcast::engine

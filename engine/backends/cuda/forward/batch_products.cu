@@ -360,8 +360,12 @@ void project_mixer(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   const auto project_all = [&](Matrices matrices) {
     project(f, by, matrices, tokens, is_tiled(f, tokens, matrices), to);
   };
-  if (w.mixer_gate)
+  if (w.mixer_alpha)
     project_all({&w.mixer_in, &w.mixer_gate, &w.mixer_alpha, &w.mixer_beta});
+  else if (w.mixer_gate)
+    project_all({&w.mixer_in, &w.mixer_gate, &w.mixer_beta});
+  else if (w.mixer_beta)
+    project_all({&w.mixer_in, &w.mixer_beta});
   else
     project_all({&w.mixer_in});
 }

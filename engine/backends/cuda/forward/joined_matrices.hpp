@@ -19,8 +19,12 @@ void for_each_product(const AnyLayer& layer, const Visit& visit) {
   visit(Matrices{&layer.k_b});
   visit(Matrices{&layer.v_b});
   visit(Matrices{&layer.output});
-  if (layer.mixer_gate.rows > 0)
+  if (layer.mixer_alpha.rows > 0)
     visit(Matrices{&layer.mixer_in, &layer.mixer_gate, &layer.mixer_alpha, &layer.mixer_beta});
+  else if (layer.mixer_gate.rows > 0)
+    visit(Matrices{&layer.mixer_in, &layer.mixer_gate, &layer.mixer_beta});
+  else if (layer.mixer_beta.rows > 0)
+    visit(Matrices{&layer.mixer_in, &layer.mixer_beta});
   else
     visit(Matrices{&layer.mixer_in});
   visit(Matrices{&layer.mixer_out});

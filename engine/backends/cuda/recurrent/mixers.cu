@@ -23,6 +23,8 @@ DeltaNet delta_net(const DeviceLayer& w, const MixerInputs& in) {
   m.norm = w.mixer_norm;
   m.heads = int(w.mixer.time_step_rank);
   m.groups = int(w.mixer.group_count);
+  m.grouped = w.grouped_heads;
+  m.gates_by_group = w.grouped_gates;
   m.eps = in.norm_eps;
   m.states = in.states;
   return m;

@@ -48,6 +48,7 @@ InTensor in_tensor(const ModelSpec& spec, const Layer& layer, LayerWeight weight
   if (spec.fused_gate_up && weight == kGate) return {"ffn_up.weight"};
   if (spec.fused_gate_up && weight == kUp)
     return {"ffn_up.weight", std::uint64_t(layer.gate.bytes())};
+  if (weight == kMixerIn && layer.has_grouped_gates()) return {name_of(weight)};
   const Architecture* const own = find_architecture(spec.architecture);
   return {own ? weight_name(*own, weight) : name_of(weight)};
 }
@@ -138,6 +139,8 @@ class Plan {
     to.latent = from.latent;
     to.rule = from.rule;
     to.mixer = from.mixer;
+    to.grouped_heads = from.has_grouped_heads();
+    to.grouped_gates = from.has_grouped_gates();
     to.attention_gate = from.has_attention_gate();
     to.blocks = fuse(from.ops, decoder_blocks()).value();
     to.layer_norm = uses(from.ops, OpKind::kLayerNorm);

@@ -25,7 +25,8 @@ struct DeviceLayer {
   AttentionShape attention;
   LatentShape latent;
   AttentionRule rule;
-  MixerWidths mixer;               // of a recurrent mixer
+  bool grouped_heads = false, grouped_gates = false;  // Layer::has_grouped_heads() and so on
+  MixerWidths mixer;                                  // of a recurrent mixer
   bool attention_gate = false;     // each head of q's rows has a query, and a gate behind it
   std::vector<FusedBlock> blocks;  // fused blocks that compute the layer, in order
   // Norms of queries and keys are over all heads, instead of over each.

@@ -23,8 +23,9 @@ __global__ void __launch_bounds__(kThreads)
   const float bias = c.bias ? c.bias[channel] : 0.0f;
   const int first = int(blockIdx.y) * kRowsTogether, end = min(first + kRowsTogether, rows.rows);
   wait_for_inputs();
+  const int place = c.by_group.channel(channel);
   const auto at = [&](int row) {
-    if (row >= 0) return c.from[row * c.stride + channel];
+    if (row >= 0) return c.from[row * c.stride + place];
     const int before = position + row;
     return before >= 0 ? last[std::int64_t(before % kMixerTaps) * c.width] : 0.0f;
   };
@@ -45,7 +46,8 @@ __global__ void __launch_bounds__(kThreads) keep(const ConvolvedRows c, const Mi
   float* const last = c.last.of(*rows.state) + channel;
   wait_for_inputs();
   for (int row = max(0, rows.rows - kMixerTaps); row < rows.rows; ++row)
-    last[std::int64_t((position + row) % kMixerTaps) * c.width] = c.from[row * c.stride + channel];
+    last[std::int64_t((position + row) % kMixerTaps) * c.width] =
+        c.from[row * c.stride + c.by_group.channel(channel)];
 }
 
 __device__ float sum_over_block(float x) {
@@ -65,7 +67,8 @@ __global__ void __launch_bounds__(kMaxNormThreads)
   const int group = int(blockIdx.x), begin = group * n.width;
   const std::int64_t row = blockIdx.y;
   const float* const x = n.x + row * n.x_stride + begin;
-  const float* const gates = n.gates + row * n.gates_stride + begin;
+  const float* const gates =
+      n.gates + row * n.gates_stride + (n.by_group.groups > 0 ? n.by_group.gates(group) : begin);
   const float* const weight = n.weight + (n.one_weight ? 0 : begin);
   const auto value = [&](int i) { return n.gates_before ? x[i] * silu_of(gates[i]) : x[i]; };
   wait_for_inputs();

@@ -22,9 +22,13 @@ struct Gates {
   float decay, part;
 };
 __device__ __forceinline__ Gates gates_of(const DeltaNet& m, const float* row, int head) {
-  const float* const alpha = row + channels(m) + inner(m);
-  const float step = softplus_of(alpha[head] + m.time_bias[head]);
-  return {expf(m.decay[head] * step), 1.0f / (1.0f + expf(-alpha[m.heads + head]))};
+  const float* const both = row + channels(m) + inner(m);
+  const int of_group = m.heads / m.groups;
+  const int in_group = head / of_group * 2 * of_group + head % of_group;
+  const float alpha = both[m.grouped ? in_group + of_group : head];
+  const float beta = both[m.grouped ? in_group : m.heads + head];
+  const float step = softplus_of(alpha + m.time_bias[head]);
+  return {expf(m.decay[head] * step), 1.0f / (1.0f + expf(-beta))};
 }
 
 // The inverse of a vector's length, whose square is given.
@@ -34,10 +38,23 @@ __device__ __forceinline__ float inverse_length(float squares, float eps) {
 
 __device__ __forceinline__ float query_scale() { return rsqrtf(float(kMixerState)); }
 
+// A head's group, and whether the head is the first of it.
+__device__ __forceinline__ int group_of(const DeltaNet& m, int head) {
+  return m.grouped ? head / (m.heads / m.groups) : head % m.groups;
+}
+__device__ __forceinline__ bool is_first(const DeltaNet& m, int head) {
+  return m.grouped ? head % (m.heads / m.groups) == 0 : head < m.groups;
+}
+
 // The channel that is element i of the head's query, key or value: part 0, 1 or 2.
 __device__ __forceinline__ int channel_of(const DeltaNet& m, int head, int part, int i) {
-  const int vector = part == 2 ? 2 * m.groups + head : part * m.groups + head % m.groups;
+  const int vector = part == 2 ? 2 * m.groups + head : part * m.groups + group_of(m, head);
   return vector * kMixerState + i;
+}
+
+// How a row has channels and gates of heads.
+__host__ __device__ __forceinline__ GroupedRow row_of(const DeltaNet& m) {
+  return m.gates_by_group ? GroupedRow{m.groups, m.heads / m.groups} : GroupedRow{};
 }
 
 // What earlier tokens give to a convolved channel.
@@ -87,15 +104,17 @@ __global__ void __launch_bounds__(kTokenThreads)
   const float* const mixed = m.mixed + row * m.stride;
   float gate = 0;
   if (convolves) {
-    const float now = mixed[channel];
+    const GroupedRow row_has = row_of(m);
+    const float now = mixed[row_has.channel(channel)];
     // Heads of a group have one query and one key, which the first of them keeps.
-    const bool keeps = part == 2 || head < m.groups;
+    const bool keeps = part == 2 || is_first(m, head);
     if (keeps && number >= 0) last[std::int64_t(position % kMixerTaps) * width] = now;
     const float x = silu_of(before + newest * now);
     v.of[part][element] = x;
     const float squares = sum_over_lanes(x * x, kWarp);
     if (thread % kWarp == 0) v.squares[thread / kWarp] = squares;
-    if (part == 0) gate = mixed[width + head * kMixerState + element];
+    const int gates = m.gates_by_group ? row_has.gates(head) : width + head * kMixerState;
+    if (part == 0) gate = mixed[gates + element];
   } else if (thread == 3 * kMixerState) {
     v.gates = gates_of(m, mixed, head);
   }
@@ -178,7 +197,8 @@ void delta_net_together(const Stream& stream, const DeltaNet& mixer, const Mixer
   const int width = 2 * groups + inner;
   LayerStates last = mixer.states;
   last.first += std::int64_t(inner) * kMixerState;
-  const ConvolvedRows rows_of{mixer.mixed, mixer.stride, width, mixer.taps, nullptr, last};
+  const ConvolvedRows rows_of{mixer.mixed, mixer.stride, width,        mixer.taps,
+                              nullptr,     last,         row_of(mixer)};
   convolve_and_silu(stream, rows_of, rows, convolved);
   const dim3 grid(unsigned(mixer.heads), kMixerState / kScanRows);
   launch(stream, {grid, dim3(kScanThreads)}, Start::kEarly, delta_net_scan, mixer, rows, convolved);
@@ -186,7 +206,8 @@ void delta_net_together(const Stream& stream, const DeltaNet& mixer, const Mixer
   GatedNorm norm;
   norm.x = convolved + 2 * groups;
   norm.x_stride = width;
-  norm.gates = mixer.mixed + width;
+  norm.gates = mixer.gates_by_group ? mixer.mixed : mixer.mixed + width;
+  norm.by_group = row_of(mixer);
   norm.gates_stride = mixer.stride;
   norm.weight = mixer.norm;
   norm.one_weight = true;

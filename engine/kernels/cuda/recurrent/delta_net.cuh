@@ -18,6 +18,10 @@ struct DeltaNet {
   const float* decay = nullptr;
   const float* norm = nullptr;  // [kMixerState]
   int heads = 0, groups = 0;    // head h has queries and keys of group h % groups
+  /// Neighbouring heads share keys instead; each group's betas, then its alphas, are side by side
+  /// in a row.
+  bool grouped = false;
+  bool gates_by_group = false;  // and so is all else (GroupedRow)
   float eps = 0;
   LayerStates states{};
 };
