@@ -72,7 +72,7 @@ inline void set_gemma4_vectors(TinyModel& tiny) {
     const std::string block = "blk." + std::to_string(layer) + ".";
     set_weights(tiny, block + "attn_q_norm.weight", ramp(0.1f, 0.2f, m.head_dim_of(layer)));
     set_weights(tiny, block + "layer_output_scale.weight",
-                std::vector<float>{0.6f + 0.2f * float(layer)});
+                std::vector<float>{0.6f + 0.15f * float(layer)});
   }
 }
 inline void set_gemma4(Hyperparameters& h) { h.logit_softcap = 2; }
@@ -208,6 +208,31 @@ inline std::vector<Family> families(const std::string& mix) {
         .full_head_dim = 512,
         .full_kv_heads = 1,
         .full_key_is_value = true,
+        .rope_freqs = true},
+       set_gemma4,
+       set_gemma4_vectors},
+      // Gemma 4 E4B: later layers attend to the caches of earlier ones; then without inputs.
+      {{.architecture = "gemma4",
+        .heads = 2,
+        .kv_heads = 2,
+        .head_dim = 256,
+        .layers = 6,
+        .tied = true,
+        .window = 40,
+        .window_full_every = 3,
+        .full_head_dim = 512,
+        .shared_kv_layers = 3,
+        .layer_embedding = 64,
+        .rope_freqs = true},
+       set_gemma4,
+       set_gemma4_vectors},
+      {{.architecture = "gemma4",
+        .layers = 6,
+        .tied = true,
+        .window = 40,
+        .window_full_every = 3,
+        .full_head_dim = 128,
+        .shared_kv_layers = 3,
         .rope_freqs = true},
        set_gemma4,
        set_gemma4_vectors},

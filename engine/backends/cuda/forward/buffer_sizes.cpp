@@ -33,8 +33,12 @@ ActivationSizes activation_sizes(const Model& model, int tokens) {
   const AttentionWidths widths = attention_widths(model);
   const std::int64_t n = tokens;
   const auto tables = std::int64_t(rope_tables(model.hyper, model.rope_factors).size());
-  return {n * model.spec.hidden, n * widths.qkv, tables * n * most_rope_pairs(model.hyper),
-          n * widths.q};
+  return {n * model.spec.hidden,
+          n * widths.qkv,
+          tables * n * most_rope_pairs(model.hyper),
+          n * widths.q,
+          n * model.input_embedding.columns,
+          std::min(tokens, kOwnInputRows) * model.input_embedding.columns};
 }
 
 TokenSizes token_sizes(const Model& model, int splits) {

@@ -48,6 +48,10 @@ void allocate_activations(ActivationBuffers& v, const Model& model, int ubatch, 
   all.add(v.projected, sizes.projected);
   all.add(v.rope_cos_sin, sizes.rope_cos_sin);
   all.add(v.queries, sizes.queries);
+  if (sizes.layer_inputs > 0) {
+    all.add(v.layer_inputs, sizes.layer_inputs);
+    all.add(v.own_inputs, sizes.own_inputs);
+  }
   v.memory = all.allocate(vram);
   v.tokens = ubatch;
 }

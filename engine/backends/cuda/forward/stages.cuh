@@ -16,7 +16,8 @@ class StageListener : public CopyTracer {
 /// The stage that computes a layer's block.
 inline ActivityKind activity_of(FusedBlock block) {
   if (block == FusedBlock::kAttention) return ActivityKind::kAttention;
-  return block == FusedBlock::kFfn ? ActivityKind::kFfn : ActivityKind::kExperts;
+  return block == FusedBlock::kFfn || block == FusedBlock::kLayerInput ? ActivityKind::kFfn
+                                                                       : ActivityKind::kExperts;
 }
 
 }  // namespace rigcast::engine::cuda
