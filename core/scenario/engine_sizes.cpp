@@ -85,7 +85,9 @@ double cpu_buffer_bytes(const ModelSpec& m, double tokens) {
 
 std::size_t message_floats(const ModelSpec& m) {
   const AttentionWidths widths = attention_widths(m);
-  const auto projected = std::int64_t(widths.all), part = std::int64_t(widths.q) + 2 * m.heads;
+  std::int64_t projected = std::int64_t(widths.all);
+  if (m.mla) projected = (m.heads + 2) * (m.mla->kv_lora_rank + m.mla->qk_rope_dim);
+  const std::int64_t part = std::int64_t(widths.q) + 2 * m.heads;
   return std::size_t(std::max({projected, part, m.hidden + 2 * experts_used(m)}));
 }
 

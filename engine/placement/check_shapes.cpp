@@ -65,9 +65,6 @@ std::optional<Error> refuse_recurrent(const Model& model) {
 // What CPUs compute and kernels of a GPU do not.
 std::optional<Error> refuse_weights(const Model& model) {
   for (const Layer& l : model.layers) {
-    if (l.latent)
-      return refused(fmt::format("{} with latent attention", model.spec.name),
-                     "heads have keys and values of their own there");
     if (l.has_parallel_ffn() && (!l.attention_post_norm.empty() || !l.ffn_post_norm.empty() ||
                                  model.hyper.residual_scale != 1))
       return refused(fmt::format("{} with norms or scales behind attention and an FFN beside it",
@@ -95,10 +92,28 @@ std::optional<Error> refuse_weights(const Model& model) {
   return std::nullopt;
 }
 
+// Kernels go through rows of the latent cache by pieces of these widths.
+std::optional<Error> refuse_latent(const Model& model) {
+  constexpr std::int64_t kMaxRank = 512, kMaxRow = 1024;
+  for (const Layer& l : model.layers) {
+    const LatentShape& a = l.latent;
+    if (!a) continue;
+    const bool fits = a.rank % 64 == 0 && a.rank <= kMaxRank && a.row() <= kMaxRow &&
+                      a.row() <= model.spec.hidden && a.plain % 32 == 0 && a.turned % 32 == 0 &&
+                      a.value % 32 == 0 && model.hyper.rope_dims == a.turned;
+    if (!fits)
+      return refused(
+          fmt::format("{} with latent rows of {} + {} elements, heads of {} + {} and values of {}",
+                      model.spec.name, a.rank, a.turned, a.plain, a.turned, a.value),
+          fmt::format("these are multiples of 64 up to {}, and of 32, there", kMaxRank));
+  }
+  return std::nullopt;
+}
+
 std::optional<Error> refuse_heads(const Model& model) {
   for (const Layer& l : model.layers) {
     const AttentionShape& own = l.attention;
-    if (own.head_dim % 8 != 0 || own.head_dim > kMaxHeadDim)
+    if (!l.latent && (own.head_dim % 8 != 0 || own.head_dim > kMaxHeadDim))
       return refused(fmt::format("{} with heads of {}", model.spec.name, own.head_dim),
                      fmt::format("heads are a multiple of 8 up to {} wide there", kMaxHeadDim));
   }
@@ -124,6 +139,7 @@ std::optional<Error> check_shapes_on_gpu(const Model& model) {
   if (auto error = refuse_recurrent(model)) return error;
   if (auto error = refuse_operations(model)) return error;
   if (auto error = refuse_weights(model)) return error;
+  if (auto error = refuse_latent(model)) return error;
   if (auto error = refuse_heads(model)) return error;
   for (int i = 0; i < int(model.layers.size()); ++i)
     if (auto error = check_layer_placement(model, i)) return error;

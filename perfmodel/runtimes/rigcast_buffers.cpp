@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "core/scenario/batch_limits.hpp"
 #include "core/scenario/engine_sizes.hpp"
@@ -13,7 +17,7 @@ namespace {
 
 // Matrices of a layer that one product multiplies: they are written out as FP16 together. Mirrors
 // for_each_product (engine/backends/cuda/forward/joined_matrices.hpp).
-constexpr std::array<std::array<TensorRole, 3>, 6> kJoined = {{
+constexpr std::array<std::array<TensorRole, 3>, 6> kJoinedRoles = {{
     {TensorRole::kAttentionQ, TensorRole::kAttentionK, TensorRole::kAttentionV},
     {TensorRole::kAttentionOutput, TensorRole::kAttentionOutput, TensorRole::kAttentionOutput},
     {TensorRole::kFfnGate, TensorRole::kFfnUp, TensorRole::kFfnUp},
@@ -22,9 +26,22 @@ constexpr std::array<std::array<TensorRole, 3>, 6> kJoined = {{
     {TensorRole::kSharedDown, TensorRole::kSharedDown, TensorRole::kSharedDown},
 }};
 
-bool is_joined(TensorRole role) {
-  return std::ranges::any_of(
-      kJoined, [&](const auto& roles) { return std::ranges::find(roles, role) != roles.end(); });
+// Of latent attention, by name: what is multiplied with its queries, and three more products.
+constexpr std::size_t kProducts = kJoinedRoles.size() + 3;
+
+// The product of a matrix.
+std::optional<std::size_t> product_of(const Tensor& t) {
+  constexpr std::pair<std::string_view, std::size_t> kLatent[] = {
+      {".attn_q_a.", 0},
+      {".attn_kv_a_mqa.", 0},
+      {".attn_q_b.", kJoinedRoles.size()},
+      {".attn_k_b.", kJoinedRoles.size() + 1},
+      {".attn_v_b.", kJoinedRoles.size() + 2}};
+  for (std::size_t i = 0; i < kJoinedRoles.size(); ++i)
+    if (std::ranges::find(kJoinedRoles[i], t.role) != kJoinedRoles[i].end()) return i;
+  for (const auto& [name, product] : kLatent)
+    if (t.role == TensorRole::kProjection && t.name.find(name) != std::string::npos) return product;
+  return std::nullopt;
 }
 
 // True if the GPU computes the layer, at least in prompts.
@@ -37,19 +54,17 @@ bool computes_layer(const Placement& p, int layer, DeviceIndex gpu) {
 // Bytes of the largest product's weights as FP16; 0 where all weights are FP16 already. Mirrors
 // fp16_weights_for_batch (engine/backends/cuda/forward/batch_products.cu).
 double fp16_bytes(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
-  std::vector<std::array<double, kJoined.size()>> elements(std::size_t(s.model.layers)),
-      fp16(elements);
+  std::vector<std::array<double, kProducts>> elements(std::size_t(s.model.layers)), fp16(elements);
   for (const Tensor& t : s.tensors.tensors) {
     if (t.layer < 0 || t.layer >= s.model.layers || !computes_layer(p, t.layer, gpu)) continue;
-    for (std::size_t j = 0; j < kJoined.size(); ++j) {
-      if (std::ranges::find(kJoined[j], t.role) == kJoined[j].end()) continue;
-      elements[std::size_t(t.layer)][j] += double(t.elements());
-      if (t.format == QuantFormat::kF16) fp16[std::size_t(t.layer)][j] += double(t.elements());
-    }
+    const auto j = product_of(t);
+    if (!j) continue;
+    elements[std::size_t(t.layer)][*j] += double(t.elements());
+    if (t.format == QuantFormat::kF16) fp16[std::size_t(t.layer)][*j] += double(t.elements());
   }
   double most = 0;
   for (std::size_t l = 0; l < elements.size(); ++l)
-    for (std::size_t j = 0; j < kJoined.size(); ++j)
+    for (std::size_t j = 0; j < kProducts; ++j)
       if (fp16[l][j] < elements[l][j]) most = std::max(most, 2.0 * elements[l][j]);
   return most;
 }
@@ -142,6 +157,10 @@ struct AttentionWidths {
 };
 AttentionWidths attention_widths(const ModelSpec& m) {
   AttentionWidths most;
+  if (m.mla) {  // queries that are brought to the cache's rows, and such rows
+    const double row = double(m.mla->kv_lora_rank + m.mla->qk_rope_dim), q = double(m.heads) * row;
+    return {q, q + 2 * row, double(m.mla->qk_rope_dim)};
+  }
   for (int layer = 0; layer < m.layers; ++layer) {
     const auto head = double(m.head_dim_of(layer));
     const double q = m.heads * head;
@@ -154,6 +173,8 @@ AttentionWidths attention_widths(const ModelSpec& m) {
 // The most parts of a token's attention. Mirrors most_attention_splits
 // (engine/kernels/cuda/attention/most_splits.hpp).
 int attention_splits(const ModelSpec& m, int units, bool fp16) {
+  constexpr int kLatentHeads = 16;  // of a thread block
+  if (m.mla) return std::max(1, 2 * units / ((m.heads + kLatentHeads - 1) / kLatentHeads));
   int most = 1;
   for (int layer = 0; layer < m.layers; ++layer) {
     const std::int64_t head = m.head_dim_of(layer);
@@ -163,6 +184,21 @@ int attention_splits(const ModelSpec& m, int units, bool fp16) {
   return most;
 }
 
+// Mirrors latent_sizes (engine/backends/cuda/forward/buffer_sizes.cpp).
+struct LatentSizes {
+  double projected = 0, input = 0, values = 0;
+};
+LatentSizes latent_sizes(const ModelSpec& m) {
+  if (!m.mla) return {};
+  const LatentAttention& a = *m.mla;
+  const double heads = m.heads, values = heads * double(a.v_dim);
+  return {double(a.q_lora_rank + a.kv_lora_rank + a.qk_rope_dim) +
+              heads * double(a.qk_nope_dim + a.qk_rope_dim),
+          std::max({double(a.q_lora_rank), heads * double(a.qk_nope_dim),
+                    heads * double(a.kv_lora_rank), values}),
+          values};
+}
+
 // Bytes of the buffers of a step of one token, except logits: partial attention by as many thread
 // blocks as fill the GPU, and one for the host's. Mirrors allocate_token_buffers
 // (engine/backends/cuda/forward/buffers.cu) and attention_splits
@@ -170,12 +206,14 @@ int attention_splits(const ModelSpec& m, int units, bool fp16) {
 double token_buffer_bytes(const MemoryContext& s, DeviceIndex gpu) {
   const ModelSpec& m = s.model;
   const double q = attention_widths(m).q;
+  const LatentSizes latent = latent_sizes(m);
   const double of_experts = m.moe ? double(m.moe->experts_used) * double(m.moe->expert_ffn) : 0;
-  const double ffn = std::max(dense_ffn(m), of_experts + shared_ffn(m));
+  const double ffn = std::max({dense_ffn(m), of_experts + shared_ffn(m), latent.values});
   const int units = s.rig.gpus[std::size_t(gpu)].units.value_or(0);
   const bool fp16 = s.kv.types.k == QuantFormat::kF16 && s.kv.types.v == QuantFormat::kF16;
   const int splits = 1 + attention_splits(m, units, fp16);
-  return (q + ffn) * (kFloat + kRounded) + splits * (q + 2.0 * m.heads) * kFloat + kDraw;
+  return (std::max(q, latent.input) + ffn) * (kFloat + kRounded) +
+         splits * (q + 2.0 * m.heads) * kFloat + kDraw;
 }
 
 // Bytes of the activation buffers for a full ubatch, whatever the prompt's length. Mirrors
@@ -187,11 +225,13 @@ double gpu_vector_bytes(const MemoryContext& s, bool copies_experts) {
   const double n = s.settings.ubatch, hidden = double(m.hidden);
   const AttentionWidths widths = attention_widths(m);
   const double q = widths.q;
+  const LatentSizes latent = latent_sizes(m);
   const double expert = m.moe ? double(m.moe->expert_ffn) : 0;
   const double middle = widest_ffn(m);
-  double bytes = n * (hidden * (2 * kFloat + kRounded) + widths.all * kFloat + q * kHalf +
-                      widths.head * kFloat + kId);
-  bytes += n * (std::max({hidden, q, middle}) + 2 * middle) * kHalf;
+  double bytes =
+      n * (hidden * (2 * kFloat + kRounded) + std::max(widths.all, latent.projected) * kFloat +
+           q * kHalf + widths.head * kFloat + kId);
+  bytes += n * (std::max({hidden, q, latent.input, middle}) + 2 * middle) * kHalf;
   constexpr double kOwnInputRows = 64;  // of layers' inputs: read at once
   bytes += (n + std::min(n, kOwnInputRows)) * double(m.layers * m.layer_embedding) * kFloat;
   double between = std::min<double>(n, kMaxSmallBatch) * std::max(dense_ffn(m), shared_ffn(m));
@@ -240,8 +280,8 @@ double further_gpu_bytes(const MemoryContext& s, const Placement& p) {
   if (!serves_steps(s)) return 0;
   constexpr double kSplits = 4096, kPadding = 15;
   const ModelSpec& m = s.model;
-  const double partials =
-      double(m.heads) * kSplits * (2 + attention_widths(m).head) * sizeof(float);
+  const double width = m.mla ? double(m.mla->kv_lora_rank) : attention_widths(m).head;
+  const double partials = double(m.heads) * kSplits * (2 + width) * sizeof(float);
   if (p.head_on == kHost) return partials;
   return partials + (step_sequences(s) + kPadding) * (double(m.vocabulary) * sizeof(float) + kDraw);
 }
@@ -313,9 +353,10 @@ bool engine_loads_cublas(const MemoryContext& s, const Placement& p) {
   if (s.settings.ubatch > kMaxSmallBatch) return true;
   const Batch batch = s.longest_batch();
   if (batch.tokens() <= kFewTokens) return false;
+  if (s.model.mla) return true;  // heads of latent attention
   std::vector<bool> has_floats(std::size_t(s.model.layers));
   for (const Tensor& t : s.tensors.tensors)
-    if (t.layer >= 0 && t.layer < s.model.layers && is_joined(t.role) &&
+    if (t.layer >= 0 && t.layer < s.model.layers && product_of(t) &&
         !supports_small_batch_gemm(t.format))
       has_floats[std::size_t(t.layer)] = true;
   for (int l = 0; l < s.model.layers; ++l)

@@ -86,9 +86,11 @@ inline bool is_float(const std::string& mix) {
 // A gated delta net has queries, keys (which write states and read them: twice), values, a gate and
 // two gates of states in place of q, k and v; what its output matrix takes is a value, by a product
 // of key and query, by a gate: of three such values, with a kurtosis of 27, it counts four times.
+// Latent attention makes queries by two products, or three, and has one for keys and two for
+// values.
 inline double rounding_bound(const TinyTraits& t) {
   constexpr double kOfOneProduct = 2.6 * 2.6 / (127.0 * 127.0) / 12.0;
-  const double of_layer = t.architecture.starts_with("qwen35") ? 15.0 : 8.0;
+  const double of_layer = t.architecture.starts_with("qwen35") ? 15.0 : t.latent ? 11.0 : 8.0;
   return kOfOneProduct * (of_layer * t.layers + 1);
 }
 

@@ -13,7 +13,6 @@
 #include "engine/backends/cuda/steps/sampling_params.cuh"
 #include "engine/backends/cuda/steps/token_graphs.cuh"
 #include "engine/backends/cuda/steps/token_inputs.cuh"
-#include "engine/kernels/cuda/attention/decode_attention.cuh"
 #include "engine/kv/window_ring.hpp"
 #include "engine/placement/prefill_offload.hpp"
 

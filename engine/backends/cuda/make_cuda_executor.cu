@@ -92,6 +92,13 @@ std::future<void> begin_loading_products(cuda::Vram& vram, const ModelSpec& spec
   });
 }
 
+// Blocks of the latent cache stay together.
+std::optional<Error> refuse_latent(const ModelSpec& spec, bool cache_leaves) {
+  if (!spec.mla || !cache_leaves) return std::nullopt;
+  return bad_input("the cache of latent attention does not leave a GPU by parts",
+                   "--kv vram, --kv ram");
+}
+
 // What `make` throws, as an error.
 template <class Make>
 auto told(const Make& make) -> decltype(make()) try {
@@ -159,6 +166,7 @@ MadeState made(const ModelSpec& spec, const ExecutorOptions& options, std::size_
                const Kept& kept, const Bind& bind, const Make& make) {
   cuda::Vram vram(0, options.vram_limit);
   const HostPlacement parts = parts_of(spec, options);
+  if (auto error = refuse_latent(spec, options.kv_eviction.has_value())) return *error;
   const Ram ram(options.ram_limit);
   RamCharge host_weights = ram.charge(std::size_t(kept(parts)), "weights");
   Result<std::shared_ptr<const Model>> model = bind(parts);
@@ -241,6 +249,7 @@ Result<std::unique_ptr<BatchExecutor>> batch_executor(MadeState state,
   if (!state) return state.error();
   if (options.kv_eviction && !has_same_caches((*state)->spec()))
     return different_caches((*state)->spec());
+  if (auto error = refuse_latent((*state)->spec(), options.kv_eviction.has_value())) return *error;
   const Allocator make =
       options.kv_memory ? options.kv_memory : cuda::pinned_memory("KV cache", options.stop);
   const cuda::BatchPlacement placement{(*state)->ram.tracked("KV cache", make), options.kv_eviction,

@@ -16,6 +16,12 @@ using Gemm = cublasStatus_t(cublasHandle_t, cublasOperation_t, cublasOperation_t
                             int k, const void* alpha, const void* a, cudaDataType, int lda,
                             const void* b, cudaDataType, int ldb, const void* beta, void* c,
                             cudaDataType, int ldc, cublasComputeType_t, cublasGemmAlgo_t);
+using StridedGemm = cublasStatus_t(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m,
+                                   int n, int k, const void* alpha, const void* a, cudaDataType,
+                                   int lda, long long stride_a, const void* b, cudaDataType,
+                                   int ldb, long long stride_b, const void* beta, void* c,
+                                   cudaDataType, int ldc, long long stride_c, int count,
+                                   cublasComputeType_t, cublasGemmAlgo_t);
 
 }  // namespace
 
@@ -64,6 +70,19 @@ bool Cublas::multiply(const ProductType& type, const ProductShape& shape,
   return gemm(handle_, CUBLAS_OP_T, CUBLAS_OP_N, shape.rows, shape.tokens, shape.columns, alpha,
               at.weights, type.in, shape.columns, at.batch, type.in, shape.columns, beta, at.result,
               type.out, shape.rows, type.sums, CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_SUCCESS;
+}
+
+bool Cublas::multiply_heads(const ProductType& type, const ProductShape& shape, const Heads& heads,
+                            const Operands& at) const {
+  const float one = 1, zero = 0;
+  auto* gemm = library_.function<StridedGemm>("cublasGemmStridedBatchedEx");
+  return gemm &&
+         gemm(handle_, CUBLAS_OP_T, CUBLAS_OP_N, shape.rows, shape.tokens, shape.columns, &one,
+              at.weights, type.in, shape.columns,
+              static_cast<long long>(shape.rows) * shape.columns, at.batch, type.in,
+              heads.count * heads.batch_width, heads.batch_width, at.add_to_result ? &one : &zero,
+              at.result, type.out, heads.count * heads.result_width, heads.result_width,
+              heads.count, type.sums, CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_SUCCESS;
 }
 
 }  // namespace rigcast::engine

@@ -45,6 +45,14 @@ class Cublas {
   /// Queues a product and does not wait. Returns false if the library does not support this type at
   /// this shape on this GPU.
   bool multiply(const ProductType& type, const ProductShape& shape, const Operands& at) const;
+  /// The same of `heads` products: of head h the weights follow those of h - 1, and columns of a
+  /// token's batch and rows of its result are `batch_width` and `result_width` values apart. Types
+  /// with sums in F32.
+  struct Heads {
+    int count = 1, batch_width = 0, result_width = 0;
+  };
+  bool multiply_heads(const ProductType& type, const ProductShape& shape, const Heads& heads,
+                      const Operands& at) const;
 
  private:
   SharedLibrary library_;

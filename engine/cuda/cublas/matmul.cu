@@ -37,6 +37,17 @@ void Matmul::multiply(const Shape& shape, const Operands& at) const {
                        std::to_string(shape.tokens) + " tokens here");
 }
 
+void Matmul::multiply_heads(const HeadShape& s, const __half* weights, const __half* x,
+                            __half* y) const {
+  if (s.heads == 0 || s.rows == 0 || s.tokens == 0) return;
+  const ProductType type{CUDA_R_16F, CUBLAS_COMPUTE_32F, CUDA_R_16F, 2, 2};
+  if (!cublas_.multiply_heads(type, {s.rows, s.columns, s.tokens}, {s.heads, s.x_width, s.y_width},
+                              {weights, x, y}))
+    throw MachineError("cuBLAS does not multiply " + std::to_string(s.heads) + " heads of " +
+                       std::to_string(s.rows) + " x " + std::to_string(s.columns) +
+                       " weights with " + std::to_string(s.tokens) + " tokens here");
+}
+
 // The library loads kernels with the first product that needs them, by types and hardly by shape.
 void load_products(Vram& vram, std::span<const ValueType> results) {
   constexpr Matmul::Shape kShape{1024, 512, 512};

@@ -1,6 +1,8 @@
 #pragma once
 // Products of weights with a batch's activations on tensor cores, for prompts.
 
+#include <cuda_fp16.h>
+
 #include <cstddef>
 #include <span>
 
@@ -34,6 +36,16 @@ class Matmul {
   /// y = weights x, or y += weights x. Sums are F32; a result past the range of F16 is infinite.
   /// Can be recorded into a graph. Throws MachineError where the library refuses.
   void multiply(const Shape& shape, const Operands& at) const;
+
+  /// Products of each head: weights [heads][rows][columns], x [tokens][heads][x_width] and y
+  /// [tokens][heads][y_width], all F16. Of a head the first `columns` of x are read, and the first
+  /// `rows` of y written.
+  struct HeadShape {
+    int heads = 0, rows = 0, columns = 0, tokens = 0;
+    int x_width = 0, y_width = 0;
+  };
+  void multiply_heads(const HeadShape& shape, const __half* weights, const __half* x,
+                      __half* y) const;
 
  private:
   VramPiece workspace_;

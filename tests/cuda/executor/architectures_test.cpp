@@ -193,6 +193,63 @@ TEST_CASE("Layers whose inputs or caches are the GPU's are not the host's",
   }
 }
 
+namespace {
+
+std::vector<Family> with_latent_attention(const std::string& mix) {
+  std::vector<Family> some;
+  for (const Family& f : families(mix))
+    if (f.traits.latent) some.push_back(f);
+  return some;
+}
+
+}  // namespace
+
+TEST_CASE("Quantized latent caches stay close", "[cuda][gpu][executor][architectures]") {
+  for (const KnownModel& known : known_of(with_latent_attention("F16"), 90))
+    for (const QuantFormat type : {QuantFormat::kQ8_0, QuantFormat::kQ4_0}) {
+      ExecutorOptions options;
+      options.kv_types = {type, type};
+      for (const Way& way : kWays) {
+        INFO(known.name() << ", " << way.name << ", " << info(type).name);
+        // A step of Q4_0 is 16 times as long as one of Q8_0, and divergence grows with its square.
+        CHECK(agreement_of(known.tiny, way, known.tokens, known.want, options).mean_kl <=
+              1e-3 * (type == QuantFormat::kQ8_0 ? 1 : 16 * 16));
+      }
+    }
+}
+
+TEST_CASE("Latent caches do not leave the GPU by parts", "[cuda][gpu][executor][architectures]") {
+  const auto model =
+      std::make_shared<const Model>(model_of(with_latent_attention("F16").front()).model);
+  const auto made = make_cuda_executor(model, keeping(20));
+  REQUIRE_FALSE(made.ok());
+  CHECK(made.error().text().find("does not leave a GPU by parts") != std::string::npos);
+}
+
+TEST_CASE("Latent contexts of many tiles and splits have the logits of short ones",
+          "[cuda][gpu][executor][architectures]") {
+  // A context that is filled, cut and computed again: as bits of batches, and of tokens.
+  for (const Family& family : with_latent_attention("Q8_0")) {
+    INFO(family.name());
+    TinyTraits longer = family.traits;
+    longer.context = 4096;
+    const TinyModel tiny = model_of(Family{longer, family.set, family.set_vectors});
+    const auto executor = on_gpu(tiny, keeping(-1)), again = on_gpu(tiny, keeping(-1));
+    executor->fill(1500);
+    again->fill(1500);
+    const auto tokens = prompt_of(40, 500);
+    const auto want = together(*executor, tokens);
+    executor->truncate(1500);
+    CHECK(together(*executor, tokens) == want);
+    std::vector<std::vector<float>> rows;
+    const auto width = std::size_t(longer.vocabulary);
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      rows.emplace_back(want.begin() + std::ptrdiff_t(i * width),
+                        want.begin() + std::ptrdiff_t((i + 1) * width));
+    CHECK(compare(one_by_one(*again, tokens), rows).mean_kl <= 5e-3);
+  }
+}
+
 TEST_CASE("The host attends to a share of these families' cold blocks",
           "[cuda][gpu][hybrid][architectures]") {
   for (const KnownModel& known : known_of(with_own_attention("F16"), 90)) {

@@ -83,7 +83,7 @@ inline void set_llama4(Hyperparameters& h) {
   h.temperature_tokens = 32;
 }
 
-// YaRN, as Mistral 3's.
+// YaRN, as Mistral 3's, and DeepSeek V3's.
 inline void set_gpt_oss(Hyperparameters& h) {
   set_mistral3(h);
   h.temperature = 0;
@@ -281,6 +281,23 @@ inline std::vector<Family> families(const std::string& mix) {
       {{.architecture = "hy_v3", .experts = 8, .shared_ffn = 256, .dense_layers = 1},
        nullptr,
        prefer_one_expert},
+      // Latent attention, with heads in more than one thread block, and as Mistral 4 has it.
+      {{.architecture = "deepseek2",
+        .experts = 8,
+        .shared_ffn = 512,
+        .dense_layers = 1,
+        .latent = true,
+        .selection_bias = true},
+       set_gpt_oss,
+       prefer_one_expert},
+      {{.architecture = "deepseek2",
+        .heads = 20,
+        .experts = 8,
+        .shared_ffn = 1024,
+        .dense_layers = 1,
+        .latent = true,
+        .q_lora_rank = 0}},
+      {{.architecture = "mistral4", .experts = 8, .shared_ffn = 512, .latent = true}, set_mistral3},
   };
   for (Family& f : all) {
     give_mix(f, mix);

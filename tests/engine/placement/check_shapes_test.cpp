@@ -64,12 +64,34 @@ TEST_CASE("Shared experts, routers of sigmoids and norms of rotated heads are ex
   }
 }
 
-TEST_CASE("Latent attention is not executed on a GPU") {
+TEST_CASE("Groups of experts have a limit on a GPU") {
+  TinyModel tiny = make_tiny_model(
+      {.architecture = "dots1", .kv_heads = 4, .layers = 1, .experts = 80, .shared_ffn = 512});
+  tiny.model.hyper.routing.groups = 40;
+  tiny.model.hyper.routing.groups_used = 4;
+  CHECK(says(check_shapes_on_gpu(tiny.model)->message, "with 40 groups of experts"));
+  tiny.model.hyper.routing.groups = 20;
+  CHECK_FALSE(check_shapes_on_gpu(tiny.model));
+}
+
+TEST_CASE("Latent attention is executed on a GPU, by pieces of its rows") {
   TinyTraits t;
   t.layers = 1;
   t.architecture = "deepseek2";
   t.latent = true;
-  CHECK(says(refusal(t), "with latent attention is not executed on a GPU"));
+  CHECK(refusal(t) == "");
+  TinyModel tiny = make_tiny_model(t);
+  const auto says_of = [&](std::int64_t LatentShape::*width, std::int64_t value) {
+    TinyModel other = tiny;
+    other.model.layers[0].latent.*width = value;
+    const auto error = check_shapes_on_gpu(other.model);
+    return error && says(error->message, "with latent rows of");
+  };
+  CHECK(says_of(&LatentShape::rank, 576));
+  CHECK(says_of(&LatentShape::rank, 96));
+  CHECK(says_of(&LatentShape::plain, 48));
+  CHECK(says_of(&LatentShape::value, 40));
+  CHECK(says_of(&LatentShape::turned, 64));  // which the model's RoPE does not turn
 }
 
 TEST_CASE("Traits that CPUs alone compute are refused by name on a GPU") {

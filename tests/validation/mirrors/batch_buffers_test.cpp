@@ -27,8 +27,9 @@ std::int64_t elements(Matrices matrices) {
 }
 
 bool all_fp16(Matrices matrices) {
-  return std::ranges::all_of(
-      matrices, [](const engine::Matrix* m) { return m->format == QuantFormat::kF16; });
+  return std::ranges::all_of(matrices, [](const engine::Matrix* m) {
+    return m->rows == 0 || m->format == QuantFormat::kF16;
+  });
 }
 
 // The largest number of weights that the engine writes out as FP16 for one product.
@@ -65,6 +66,7 @@ double engine_bytes(const engine::Model& model, int ubatch, int routed, int spli
 // With one part for the host's blocks.
 int splits_of(const Scenario& s) {
   const int units = s.rig.gpus.front().units.value_or(0);
+  if (s.model.mla) return 1 + engine::cuda::most_latent_splits(s.model.heads, units);
   return 1 +
          engine::cuda::most_attention_splits(s.model.kv_heads, int(s.model.head_dim), units, true);
 }
@@ -81,13 +83,32 @@ ModelSpec shared_experts() {
   return m;
 }
 
-const ModelSpec kModels[] = {four_layers_of(llama_3_8b()), four_layers_of(llama_3_2_3b()),
-                             four_layers_of(mixtral_8x7b()), four_layers_of(qwen3_30b_a3b()),
-                             shared_experts()};
+// The attention of DeepSeek V3, or of V2-Lite, whose queries are not compressed.
+ModelSpec latent(std::int64_t q_lora_rank) {
+  ModelSpec m = shared_experts();
+  m.architecture = "deepseek2";
+  m.heads = m.kv_heads = q_lora_rank > 0 ? 128 : 16;
+  m.head_dim = 192;
+  m.mla = LatentAttention{.q_lora_rank = q_lora_rank,
+                          .kv_lora_rank = 512,
+                          .qk_nope_dim = 128,
+                          .qk_rope_dim = 64,
+                          .v_dim = 128};
+  return m;
+}
 
-// True if a batch of a prompt multiplies a matrix that is not in quant blocks.
+const ModelSpec kModels[] = {four_layers_of(llama_3_8b()),
+                             four_layers_of(llama_3_2_3b()),
+                             four_layers_of(mixtral_8x7b()),
+                             four_layers_of(qwen3_30b_a3b()),
+                             shared_experts(),
+                             latent(1536),
+                             latent(0)};
+
+// True if a batch of a prompt multiplies a matrix that is not in quant blocks, or heads of latent
+// attention.
 bool multiplies_floats(const engine::Model& model) {
-  bool floats = false;
+  bool floats = model.spec.mla.has_value();
   for (const engine::Layer& layer : model.layers)
     engine::cuda::for_each_product(layer, [&](Matrices joined) {
       for (const engine::Matrix* m : joined)

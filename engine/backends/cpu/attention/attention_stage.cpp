@@ -154,9 +154,19 @@ void AttentionStage::place_queries(int layer, std::int64_t row) {
   cache_.store(layer, sequence.position(row), k, v, sequence.table);
 }
 
-// The same of latent attention: rotates the part of a query and of a row that turns, and stores the
-// row.
+// The same of latent attention, whose queries' parts that turn come behind the others.
 void AttentionStage::place_latent(int layer, std::int64_t row) {
+  const Layer& w = step_.layer(layer);
+  const LatentShape& latent = w.latent;
+  float* const q = q_.data() + row * w.attention.heads * latent.row();
+  latent_.each_tail(w, row, [&](int head, std::span<const float> tail) {
+    std::ranges::copy(tail, q + head * latent.row() + latent.rank);
+  });
+  turn_and_store_latent(layer, row);
+}
+
+// Rotates the part of a query and of a row that turns, and stores the row.
+void AttentionStage::turn_and_store_latent(int layer, std::int64_t row) {
   const Layer& w = step_.layer(layer);
   const auto rank = std::size_t(w.latent.rank), width = std::size_t(w.latent.row());
   const Rope& rope = ropes_[std::size_t(w.rule.rope)];
@@ -164,11 +174,7 @@ void AttentionStage::place_latent(int layer, std::int64_t row) {
                           .subspan(std::size_t(row) * rope.pairs() * 2, rope.pairs() * 2);
   const std::size_t heads = std::size_t(w.attention.heads);
   float* const q = q_.data() + std::size_t(row) * heads * width;
-  latent_.each_tail(w, row, [&](int head, std::span<const float> tail) {
-    float* const to = q + std::size_t(head) * width + rank;
-    std::ranges::copy(tail, to);
-    rope.rotate(angles, to);
-  });
+  for (std::size_t head = 0; head < heads; ++head) rope.rotate(angles, q + head * width + rank);
   scale_query(step_.layer(layer), row, {q, heads * width});
   float* const k = k_.data() + std::size_t(row) * width;
   cpu::rms_norm({k, rank}, w.kv_a_norm, step_.model->hyper.norm_eps, k);
@@ -261,6 +267,7 @@ void AttentionStage::attend(Worker& worker, int layer, const float* projected) {
                       const float* const from = projected + row * (q_width + 2 * kv_width);
                       std::copy_n(from, q_width, q_.begin() + row * q_width);
                       std::copy_n(from + q_width, kv_width, k_.begin() + row * kv_width);
+                      if (step_.layer(layer).latent) return turn_and_store_latent(layer, row);
                       std::copy_n(from + q_width + kv_width, kv_width, v_.begin() + row * kv_width);
                       place_queries(layer, row);
                     },

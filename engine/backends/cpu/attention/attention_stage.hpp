@@ -30,7 +30,8 @@ class AttentionStage {
   /// values are stored in the cache. Ends without a barrier.
   void compute(Worker& worker, int layer, const NextMatrices& next);
   /// out() = attention over the cache of the projected rows [token][q | k | v]; their keys and
-  /// values are stored in the cache first.
+  /// values are stored in the cache first. With latent attention q are queries that were brought to
+  /// the cache's rows, k is a row, neither turned nor normed, and v is not read.
   void attend(Worker& worker, int layer, const float* projected);
   /// Partial attention of one token: its projected query over the first `tokens` tokens of `cache`,
   /// within the layer's window. Partials over other parts of the context can be merged with it, and
@@ -57,6 +58,7 @@ class AttentionStage {
  private:
   void place_queries(int layer, std::int64_t row);
   void place_latent(int layer, std::int64_t row);
+  void turn_and_store_latent(int layer, std::int64_t row);
   void compute_latent(Worker& worker, int layer, const NextMatrices& next);
   void norm_and_rotate(int layer, std::int64_t row, std::span<float> heads,
                        const std::vector<float>& norm) const;

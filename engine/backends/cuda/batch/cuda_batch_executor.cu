@@ -112,6 +112,7 @@ struct PartialMemory {
     const std::int64_t heads = std::int64_t(spec.heads) * kPartialSplits;
     std::int64_t dim = 0;
     for (int layer = 0; layer < spec.layers; ++layer) dim = std::max(dim, spec.head_dim_of(layer));
+    if (spec.mla) dim = spec.mla->kv_lora_rank;
     memory = vram.allocate(std::size_t(heads * (2 + dim)) * sizeof(float), "activations");
     partials.o = memory.as<float>();
     partials.m = partials.o + heads * dim;
@@ -340,7 +341,7 @@ SequenceRows CudaBatchExecutor::rows_of(const RowOrder& order, const StepShape& 
   rows.at = inputs_.rows();
   rows.tables = inputs_.tables();
   rows.table_stride = shape.table;
-  rows.splits = step_splits(shape.singles, state_->spec().kv_heads, int(shape.context));
+  rows.splits = step_splits(shape.singles, state_->attention_groups(), int(shape.context));
   rows.partials = partials_.partials;
   RIGCAST_ASSERT(rows.splits.count <= kPartialSplits);
   rows.partial_rows = kPartialSplits / rows.splits.count;

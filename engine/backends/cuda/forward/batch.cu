@@ -19,6 +19,11 @@ constexpr int kMaxUnthrottledTokens = 512;
 // in `cache`.
 void attend_batch(const ForwardContext& f, const Cache& cache, int layer, int tokens) {
   const ActivationBuffers& v = f.buffers.vectors;
+  if (const DeviceLayer& w = f.layer(layer); w.latent) {
+    attend_latent_batch(f.stream, w, {cache, 0, {f.buffers.token.position}}, 0, tokens,
+                        latent_batch(f));
+    return make_latent_values(f.stream, w, tokens, latent_batch(f));
+  }
   const AttentionShape& a = f.layer(layer).attention;
   attend_causally(
       f.stream,
@@ -27,6 +32,9 @@ void attend_batch(const ForwardContext& f, const Cache& cache, int layer, int to
 }
 
 void place_tokens(const ForwardContext& f, const Cache& cache, int layer, int tokens) {
+  if (const DeviceLayer& w = f.layer(layer); w.latent)
+    return place_latent_batch(f.stream, w, latent_inputs(f, layer, tokens),
+                              {cache, 0, {f.buffers.token.position}}, tokens, latent_batch(f));
   norm_wide_heads(f, layer, tokens);
   rope_and_store(f.stream, new_token_inputs(f, layer), cache, 0, tokens, {f.buffers.token.position},
                  f.buffers.vectors.queries);
@@ -110,7 +118,12 @@ int run_layers_on_host(State& s, const PrefillOffload& offload, TokenCount cache
 void attend_on_host(const ForwardContext& f, HostOffload& host, int layer, const RowOwners& of,
                     int tokens) {
   float* const projected = f.buffers.vectors.projected;
+  const DeviceLayer& w = f.layer(layer);
+  if (w.latent)
+    write_latent_messages(f.stream, w, latent_inputs(f, layer, tokens), tokens, latent_batch(f),
+                          f.buffers.vectors.normed, projected);
   host.attend(layer, {projected, of, tokens});
+  if (w.latent) return take_latent_messages(f.stream, w, tokens, latent_batch(f), projected);
   to_fp16(f.stream, projected, std::int64_t(tokens) * q_width(f.layer(layer).attention),
           f.buffers.batch.x);
 }

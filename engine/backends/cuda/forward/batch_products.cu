@@ -282,7 +282,44 @@ void norm_rows(const ForwardContext& f, int first, int tokens, const float* weig
   norm_rows(f, first, tokens, Norm{weight, f.hyper().norm_eps}, to);
 }
 
+namespace {
+
+// One product of the rows at batch.x.
+void multiply_rows(const ForwardContext& f, const DeviceMatrix& w, int tokens, float* to) {
+  const SmallBatchJob job{w, to};
+  if (is_tiled(f, tokens, {&w}))
+    return tiled_gemm({&job, 1}, tiled_rows(f, tokens, w.columns), {w.rows}, f.stream);
+  if (!is_small_batch(f, tokens, {&w})) return multiply(f, {&w}, tokens, {to});
+  small_batch_gemm({&job, 1}, {f.buffers.batch.x, tokens}, {w.rows}, f.stream);
+}
+
+// The projections of latent attention, at latent_places().
+void project_latent(const ForwardContext& f, const DeviceLayer& w, int tokens) {
+  const LatentPlaces at = latent_places(w, f.buffers.vectors.projected, tokens);
+  const DeviceMatrix& first = first_of_queries(w);
+  const SmallBatchJob jobs[] = {{first, at.first}, {w.kv_a, at.rows}};
+  const Norm by = attention_norm(f, w);
+  __half* const x = f.buffers.batch.x;
+  if (is_tiled(f, tokens, {&first, &w.kv_a})) {
+    tiled_gemm(jobs, tiled_norm(f, by, tokens, x), {at.width}, f.stream);
+  } else {
+    norm(f, by, tokens, x);
+    if (is_small_batch(f, tokens, {&first, &w.kv_a}))
+      small_batch_gemm(jobs, {x, tokens}, {at.width}, f.stream);
+    else
+      multiply(f, {&first, &w.kv_a}, tokens, {at.first});
+  }
+  if (!w.q_a) return;
+  const int compressed = int(w.q_a.rows);
+  rms_norm(f.stream, {tokens, compressed}, {at.first, ValueType::kF32, at.width}, {},
+           {w.q_a_norm, f.hyper().norm_eps}, {x, ValueType::kF16, compressed});
+  multiply_rows(f, w.q_b, tokens, at.queries);
+}
+
+}  // namespace
+
 void project_qkv(const ForwardContext& f, const DeviceLayer& w, int tokens) {
+  if (w.latent) return project_latent(f, w, tokens);
   float* const to = f.buffers.vectors.projected;
   const int q = q_width(w.attention), kv = kv_width(w.attention);
   const SmallBatchJob all[] = {{w.q, to}, {w.k, to + q}, {w.v, to + q + kv}};

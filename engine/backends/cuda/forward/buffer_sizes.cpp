@@ -29,12 +29,27 @@ AttentionWidths attention_widths(const Model& model) {
   return widths;
 }
 
+LatentSizes latent_sizes(const Model& model) {
+  LatentSizes sizes;
+  const auto raise = [](std::int64_t& to, std::int64_t width) { to = std::max(to, width); };
+  for (const Layer& l : model.layers) {
+    if (!l.latent) continue;
+    const std::int64_t heads = l.attention.heads;
+    raise(sizes.projected, l.q.rows + l.q_a.rows + l.kv_a.rows + l.q_b.rows);
+    raise(sizes.values, heads * l.latent.value);
+    raise(sizes.input,
+          std::max({l.q_a.rows, heads * l.latent.plain, heads * l.latent.rank, sizes.values}));
+  }
+  return sizes;
+}
+
 ActivationSizes activation_sizes(const Model& model, int tokens) {
   const AttentionWidths widths = attention_widths(model);
   const std::int64_t n = tokens;
   const auto tables = std::int64_t(rope_tables(model.hyper, model.rope_factors).size());
+  const std::int64_t projected = std::max(widths.qkv, latent_sizes(model).projected);
   return {n * model.spec.hidden,
-          n * widths.qkv,
+          n * projected,
           tables * n * most_rope_pairs(model.hyper),
           n * widths.q,
           n * model.input_embedding.columns,
@@ -46,12 +61,15 @@ TokenSizes token_sizes(const Model& model, int splits) {
   const ModelSpec& m = model.spec;
   const FfnWidths ffn = ffn_widths(model);
   const std::int64_t of_experts = ffn.expert * (m.moe ? m.moe->experts_used : 0) + ffn.shared;
-  return {widths.q, std::max(ffn.dense, of_experts), splits * widths.heads, splits * widths.q};
+  const LatentSizes latent = latent_sizes(model);
+  return {std::max(widths.q, latent.input), std::max({ffn.dense, of_experts, latent.values}),
+          splits * widths.heads, splits * widths.q};
 }
 
 PrefillSizes prefill_sizes(const Model& model, int tokens) {
   const std::int64_t n = tokens, ffn_hidden = ffn_widths(model).widest();
-  return {n * std::max({model.spec.hidden, attention_widths(model).q, ffn_hidden}),
+  return {n * std::max({model.spec.hidden, attention_widths(model).q, latent_sizes(model).input,
+                        ffn_hidden}),
           2 * n * ffn_hidden};
 }
 

@@ -22,6 +22,13 @@ struct AttentionWidths {
 };
 AttentionWidths attention_widths(const Model& model);
 
+/// Of latent attention: all projections of a token, the widest input of a product, and the values
+/// of all heads; 0: the model has none.
+struct LatentSizes {
+  std::int64_t projected = 0, input = 0, values = 0;
+};
+LatentSizes latent_sizes(const Model& model);
+
 /// Tokens whose rows of the inputs' embedding are read at once.
 inline constexpr int kOwnInputRows = 64;
 

@@ -6,6 +6,7 @@
 
 #include "core/base/error.hpp"
 #include "engine/backends/cuda/forward/branch.cuh"
+#include "engine/cuda/barrier_kernel.cuh"
 #include "engine/kernels/cuda/activations/elementwise.cuh"
 #include "engine/kernels/cuda/activations/quantize_activations.cuh"
 #include "engine/kernels/cuda/attention/decode_attention.cuh"
@@ -151,13 +152,59 @@ void project_qkv(const ForwardContext& f, const DeviceLayer& w, PendingSum& pend
   matvec(std::span(projections).first(w.v ? 3 : w.k ? 2 : 1), x, f.stream, Start::kEarly);
 }
 
-// hidden += output matrix times token.attn_out + bias
-void add_attention_output(const ForwardContext& f, const DeviceLayer& w, PendingSum& pending) {
-  const DecodeBuffers& token = f.buffers.token;
+// hidden += output matrix times x + bias
+void add_attention_output(const ForwardContext& f, const DeviceLayer& w, const Inputs& x,
+                          PendingSum& pending) {
   const Branch branch(f, w.attention_post_norm);
   const MatvecJob output{w.output, branch.to(), w.output_bias, branch.added_to()};
-  matvec({&output, 1}, {token.attn_out_quantized, token.attn_out}, f.stream, Start::kEarly);
+  matvec({&output, 1}, x, f.stream, Start::kEarly);
   pending.put(branch);
+}
+
+Inputs attention_output(const ForwardContext& f) {
+  return {f.buffers.token.attn_out_quantized, f.buffers.token.attn_out};
+}
+
+// The projections of latent attention: queries, which may be compressed first, and the row.
+void project_latent(const ForwardContext& f, const DeviceLayer& w, PendingSum& pending) {
+  const DecodeBuffers& token = f.buffers.token;
+  const LatentPlaces at = latent_places(w, f.buffers.vectors.projected, 1);
+  const DeviceMatrix& first = first_of_queries(w);
+  const Inputs x = norm(f, attention_norm(f, w), any_needs_floats(first, w.kv_a), pending);
+  const MatvecJob projections[] = {{first, at.first}, {w.kv_a, at.rows}};
+  matvec(projections, x, f.stream, Start::kEarly);
+  if (!w.q_a) return;
+  norm_and_quantize({at.first, int(w.q_a.rows)}, {w.q_a_norm, f.hyper().norm_eps},
+                    token.attn_out_quantized, token.attn_out, f.stream, Start::kEarly);
+  const MatvecJob queries{w.q_b, at.queries};
+  matvec({&queries, 1}, attention_output(f), f.stream, Start::kEarly);
+}
+
+// Attention over latent rows. Its values are where the FFN's hidden activations will be.
+void latent_attention(const ForwardContext& f, KvState& kv, HostOffload* host, int layer,
+                      int splits, PendingSum& pending) {
+  const DecodeBuffers& token = f.buffers.token;
+  const DeviceLayer& w = f.layer(layer);
+  project_latent(f, w, pending);
+  const LatentRows rows = latent_inputs(f, layer, 1);
+  const LatentToken memory{{token.attn_out_quantized, token.attn_out},
+                           {token.ffn_hidden_quantized, token.ffn_hidden},
+                           f.buffers.vectors.queries,
+                           token.partials};
+  if (f.model.host.cache(layer)) {
+    float* const message = f.buffers.vectors.projected;
+    write_latent_token(f.stream, w, rows, memory, f.buffers.vectors.normed, message);
+    host->send({{message, qkv_width(w.attention)}});
+    host->receive({{token.attn_out, q_width(w.attention)}});
+    take_latent_token(f.stream, w, memory);
+  } else {
+    const int kept = kv.cache().layer(layer);
+    if (kv.await(kept)) launch_barrier_kernel(f.stream);
+    attend_latent_token(f.stream, w, rows, {kv.cache().view(layer), 0, {token.position}}, splits,
+                        memory);
+    kv.done(kept);
+  }
+  add_attention_output(f, w, {token.ffn_hidden_quantized, token.ffn_hidden}, pending);
 }
 
 // What the FFN reads: a norm, or, beside attention, the norm that this has read, which no kernel
@@ -261,7 +308,8 @@ void experts(const ForwardContext& f, const DeviceLayer& w, int row, PendingSum&
   const std::int64_t of_shared = std::int64_t(token.chosen.used) * down.columns;
   const bool downs_join = shared && shared.down.format == down.format;
   const bool scales_input = f.hyper().routing.scales_input;
-  const bool joins = downs_join && joins_gate_up(shared, w.expert_gate, w.expert_up);
+  const bool joins = shared && needs_floats(shared.down) == needs_floats(down) &&
+                     joins_gate_up(shared, w.expert_gate, w.expert_up);
   experts_gate_up(biased(w.expert_gate, w.expert_gate_bias), biased(w.expert_up, w.expert_up_bias),
                   token.chosen, x, ffn_hidden_form(token, down), f.stream, Start::kEarly,
                   w.gate_function, joins ? shared : SharedExpert{},
@@ -294,9 +342,13 @@ void queue_layer(State& s, int layer, int splits, PendingSum& pending, StageList
     switch (block) {
       case FusedBlock::kLayerInput: layer_input(f, w, layer, pending); break;
       case FusedBlock::kAttention:
+        if (w.latent) {
+          latent_attention(f, s.kv, s.host.get(), layer, splits, pending);
+          break;
+        }
         project_qkv(f, w, pending);
         attend(f, s.kv, s.host.get(), layer, splits);
-        add_attention_output(f, w, pending);
+        add_attention_output(f, w, attention_output(f), pending);
         break;
       case FusedBlock::kFfn: ffn(f, w, pending); break;
       case FusedBlock::kExperts:
@@ -347,6 +399,7 @@ void queue_head(const ForwardContext& f, int row) {
 }
 
 int splits_of_token(const State& s, TokenCount tokens) {
+  if (s.spec().mla) return latent_splits(int(tokens), s.spec().heads, s.device.multiprocessors);
   int splits = 1;
   for (int layer = 0; layer < s.spec().layers; ++layer) {
     const AttentionShape& a = s.model.layer(layer).attention;

@@ -106,6 +106,18 @@ NewTokenInputs new_token_inputs(const ForwardContext& f, int layer) {
   return p;
 }
 
+LatentRows latent_inputs(const ForwardContext& f, int layer, int tokens) {
+  const DeviceLayer& w = f.layer(layer);
+  return latent_rows(w, f.hyper(), latent_places(w, f.buffers.vectors.projected, tokens),
+                     angles_of(f, w.rule.rope));
+}
+
+LatentBatch latent_batch(const ForwardContext& f) {
+  const Buffers& b = f.buffers;
+  return {f.matmul, b.batch.x, b.vectors.queries, b.batch.weights,
+          reinterpret_cast<__half*>(b.vectors.projected)};
+}
+
 SoftCap soft_cap(const ForwardContext& f, int layer) {
   return SoftCap::of(f.layer(layer).rule.softcap);
 }

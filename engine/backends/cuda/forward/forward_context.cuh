@@ -3,6 +3,7 @@
 // cache, and what the host computes, are not part of it.
 
 #include "engine/backends/cuda/forward/buffers.cuh"
+#include "engine/backends/cuda/latent/latent_stage.cuh"
 #include "engine/backends/cuda/weights/placed_model.cuh"
 #include "engine/cuda/cublas/matmul.cuh"
 #include "engine/cuda/cuda_stream.cuh"
@@ -51,6 +52,14 @@ Norm final_norm(const ForwardContext& f);
 
 /// Inputs for storing a layer's new tokens: vectors.projected holds contiguous rows [q | k | v].
 NewTokenInputs new_token_inputs(const ForwardContext& f, int layer);
+
+/// The same of a layer with latent attention, whose projections are at latent_places() of
+/// vectors.projected.
+LatentRows latent_inputs(const ForwardContext& f, int layer, int tokens);
+
+/// Memory of a batch's latent attention. Its rows are written over the projections, which are
+/// queries by then.
+LatentBatch latent_batch(const ForwardContext& f);
 
 /// The bound of a layer's scores.
 SoftCap soft_cap(const ForwardContext& f, int layer);

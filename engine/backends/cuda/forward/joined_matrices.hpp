@@ -14,6 +14,10 @@ template <class AnyLayer, class Visit>
 void for_each_product(const AnyLayer& layer, const Visit& visit) {
   using Matrices = std::initializer_list<const decltype(AnyLayer::q)*>;
   visit(Matrices{&layer.q, &layer.k, layer.v.rows > 0 ? &layer.v : &layer.k});
+  visit(Matrices{&layer.q, &layer.q_a, &layer.kv_a});
+  visit(Matrices{&layer.q_b});
+  visit(Matrices{&layer.k_b});
+  visit(Matrices{&layer.v_b});
   visit(Matrices{&layer.output});
   visit(Matrices{&layer.gate, &layer.up});
   visit(Matrices{&layer.down});

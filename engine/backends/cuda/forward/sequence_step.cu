@@ -54,6 +54,31 @@ void attend_singles(const ForwardContext& f, const SequenceRows& step, const Cac
   }
 }
 
+// The same of latent attention, to where its rows are kept.
+void attend_latent_singles(const ForwardContext& f, const SequenceRows& step,
+                           const LatentCache& cache, int layer) {
+  const DeviceLayer& w = f.layer(layer);
+  const int rank = int(w.latent.rank), heads = w.attention.heads;
+  for (int first = 0; first < step.singles; first += step.partial_rows) {
+    const int rows = std::min(step.partial_rows, step.singles - first);
+    attend_latent(f.stream, {f.buffers.vectors.queries, rows, heads, rank, first}, cache.cache,
+                  cache.layer, step.splits.count, step.splits.wanted, cache.at, step.partials);
+    merge_rows(f.stream, step.partials, rows, step.splits.count, heads, rank,
+               {latent_batch(f).attended, first});
+  }
+}
+
+// batch.x = the attention output of all rows of a layer with latent attention.
+void attend_to_latent_rows(const ForwardContext& f, const SequenceRows& step,
+                           const LatentCache& cache, int layer) {
+  const DeviceLayer& w = f.layer(layer);
+  const LatentBatch batch = latent_batch(f);
+  place_latent_batch(f.stream, w, latent_inputs(f, layer, step.rows), cache, step.rows, batch);
+  attend_latent_singles(f, step, cache, layer);
+  attend_latent_batch(f.stream, w, cache, step.singles, step.rows - step.singles, batch);
+  make_latent_values(f.stream, w, step.rows, batch);
+}
+
 void attend_chunk(const ForwardContext& f, const SequenceRows& step, const PromptChunk& chunk,
                   const Cache& cache, int layer) {
   const AttentionShape& a = f.layer(layer).attention;
@@ -72,6 +97,11 @@ bool attend_on_gpu(const ForwardContext& f, KvState& kv, const SequenceRows& ste
   const int kept = kv.cache().layer(source);
   const Cache cache = cache_of(kv, step, source);
   if (kv.await(kept)) launch_barrier_kernel(f.stream);
+  if (f.layer(layer).latent) {
+    attend_to_latent_rows(f, step, {cache, 0, step.at}, layer);
+    kv.done(kept);
+    return false;
+  }
   norm_wide_heads(f, layer, step.rows);
   rope_and_store(f.stream, new_token_inputs(f, layer), cache, 0, step.rows, step.at,
                  f.buffers.vectors.queries);

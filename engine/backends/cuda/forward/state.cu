@@ -8,6 +8,7 @@
 #include "engine/backends/cuda/host_offload/pinned_memory.hpp"
 #include "engine/cuda/memory/pinned_pages.cuh"
 #include "engine/kernels/cuda/attention/most_splits.hpp"
+#include "engine/kernels/cuda/latent/latent_attention.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -47,6 +48,7 @@ std::vector<int> layers_cached_on_gpu(const PlacedModel& model) {
 // The largest number of attention splits: those of the longest context, and one for the host's
 // part.
 int most_splits(const Model& model, const DeviceContext& device, const DeviceCache& cache) {
+  if (model.spec.mla) return 1 + most_latent_splits(model.spec.heads, device.multiprocessors);
   int most = 1;
   for (const Layer& l : model.layers)
     most = std::max(most, most_attention_splits(l.attention.kv_heads, int(l.attention.head_dim),
@@ -86,6 +88,11 @@ State::State(PlacedModel model_, Vram vram, const StateOptions& options)
       streamed(model, device.vram, device.stream, kv.cache(), host.get(), options.ubatch),
       stop(options.stop) {
   make_room_for_batches(*this, options.prefill_offload);
+}
+
+int State::attention_groups() const {
+  if (!spec().mla) return spec().kv_heads;
+  return (spec().heads + kLatentHeads - 1) / kLatentHeads;
 }
 
 }  // namespace rigcast::engine::cuda

@@ -48,6 +48,8 @@ struct State {
   const ModelSpec& spec() const { return model.spec(); }
   const HostPlacement& on_host() const { return model.host; }
   int ubatch() const { return buffers.vectors.tokens; }
+  /// Thread blocks that attend for all heads of a token to one part of its context.
+  int attention_groups() const;
 };
 
 }  // namespace rigcast::engine::cuda

@@ -14,8 +14,21 @@ int bytes_of_row(QuantFormat type, std::int64_t width) {
   return int(width / f.block_elements * f.block_bytes);
 }
 
+// Of latent attention, a row is key and value of all heads, in the type of keys.
+Cache latent_layout(const LatentAttention& a, KvTypes types, TokenCount block_tokens) {
+  const std::int64_t row = a.kv_lora_rank + a.qk_rope_dim;
+  Cache c;
+  c.block_tokens = int(block_tokens);
+  c.kv_heads = 1;
+  c.head_dim = int(row);
+  c.k_type = c.v_type = types.k;
+  c.k_row = bytes_of_row(types.k, row);
+  return c;
+}
+
 // The layout of a layer's part of a block.
 Cache layout_of(const ModelSpec& spec, int layer, KvTypes types, TokenCount block_tokens) {
+  if (spec.mla) return latent_layout(*spec.mla, types, block_tokens);
   Cache c;
   c.block_tokens = int(block_tokens);
   c.kv_heads = spec.kv_heads_of(layer);

@@ -135,6 +135,7 @@ class Plan {
   // What kernels need to know of the layer beside its weights.
   static void describe(const Layer& from, DeviceLayer& to) {
     to.attention = from.attention;
+    to.latent = from.latent;
     to.rule = from.rule;
     to.blocks = fuse(from.ops, decoder_blocks()).value();
     to.layer_norm = uses(from.ops, OpKind::kLayerNorm);

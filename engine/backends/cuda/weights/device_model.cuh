@@ -23,6 +23,7 @@ namespace rigcast::engine::cuda {
 /// A layer's weights. Vectors are F32 on the GPU; nullptr: the model has none.
 struct DeviceLayer {
   AttentionShape attention;
+  LatentShape latent;
   AttentionRule rule;
   std::vector<FusedBlock> blocks;  // fused blocks that compute the layer, in order
   // Norms of queries and keys are over all heads, instead of over each.
@@ -49,8 +50,7 @@ struct DeviceLayer {
   const float *mixer_decay = nullptr, *mixer_skip = nullptr, *mixer_norm = nullptr;
   DeviceMatrix mixer_in, mixer_gate, mixer_alpha, mixer_beta, mixer_out;
   DeviceMatrix q, k, v, output;
-  // Of latent attention, which a GPU refuses (check_shapes_on_gpu): always empty.
-  DeviceMatrix q_a, q_b, kv_a, k_b, v_b;
+  DeviceMatrix q_a, q_b, kv_a, k_b, v_b;  // of latent attention
   const float *q_a_norm = nullptr, *kv_a_norm = nullptr;
   DeviceMatrix gate, up, down;  // matrices of a dense FFN
   DeviceMatrix router;          // router of a MoE layer

@@ -13,4 +13,10 @@ constexpr int most_attention_splits(int kv_heads, int head_dim, int multiprocess
   return std::max(1, blocks * multiprocessors / (kv_heads * (head_dim > 256 ? 2 : 1)));
 }
 
+/// The same of latent attention, whose thread blocks have 16 heads each.
+constexpr int most_latent_splits(int heads, int multiprocessors) {
+  const int groups = (heads + 15) / 16;
+  return std::max(1, 2 * multiprocessors / groups);
+}
+
 }  // namespace rigcast::engine::cuda

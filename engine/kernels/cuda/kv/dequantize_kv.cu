@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/cuda/launch.cuh"
+#include "engine/kernels/cuda/kv/row_pieces.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -17,44 +18,6 @@ __device__ std::byte* row_of(const Cache& c, int layer, int head, int token, boo
   const int block = token / c.block_tokens, row = token - block * c.block_tokens;
   return c.blocks[block] + (values ? c.values_at(layer, head) + row * c.v_row
                                    : c.keys_at(layer, head) + row * c.k_row);
-}
-
-__device__ std::uint32_t pair(__half2 q, __half2 d) {
-  const __half2 x = __hmul2(q, d);
-  return *reinterpret_cast<const std::uint32_t*>(&x);
-}
-
-__device__ uint4 piece_of_q8_0(const std::byte* row, int piece) {
-  const auto* block = reinterpret_cast<const std::uint16_t*>(row + piece / 4 * 34);
-  const __half2 d = __half2half2(*reinterpret_cast<const __half*>(block));
-  std::uint32_t out[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int two = block[1 + piece % 4 * 4 + i];
-    out[i] = pair(
-        __halves2half2(__int2half_rn(std::int8_t(two)), __int2half_rn(std::int8_t(two >> 8))), d);
-  }
-  return make_uint4(out[0], out[1], out[2], out[3]);
-}
-
-__device__ uint4 piece_of_q4_0(const std::byte* row, int piece) {
-  const auto* block = reinterpret_cast<const std::uint16_t*>(row + piece / 4 * 18);
-  const __half2 d = __half2half2(*reinterpret_cast<const __half*>(block));
-  const int shift = piece % 4 / 2 * 4;
-  std::uint32_t out[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int two = block[1 + piece % 2 * 4 + i] >> shift;
-    out[i] =
-        pair(__halves2half2(__int2half_rn((two & 15) - 8), __int2half_rn((two >> 8 & 15) - 8)), d);
-  }
-  return make_uint4(out[0], out[1], out[2], out[3]);
-}
-
-__device__ uint4 piece_of(QuantFormat type, const std::byte* row, int piece) {
-  if (type == QuantFormat::kQ8_0) return piece_of_q8_0(row, piece);
-  if (type == QuantFormat::kQ4_0) return piece_of_q4_0(row, piece);
-  return reinterpret_cast<const uint4*>(row)[piece];
 }
 
 // Neighbouring threads convert neighbouring pieces of a row, then the next row, which follows in
@@ -71,7 +34,7 @@ __device__ void dequantize_tokens(const Cache& from, int layer, const TokenRange
     const int token = tokens.first + i / pieces, piece = i % pieces;
     const std::byte* row = row_of(from, layer, head, token, values);
     reinterpret_cast<uint4*>(row_of(to, 0, head, token, values))[piece] =
-        piece_of(type, row, piece);
+        piece_of_row(type, row, piece);
   }
 }
 
