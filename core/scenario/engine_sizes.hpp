@@ -44,6 +44,10 @@ std::size_t expert_slot_bytes(std::size_t expert_bytes, int experts);
 /// The workspace of cuBLAS, as the library's manual advises for Hopper.
 inline constexpr std::size_t kBlasWorkspaceBytes = 32 << 20;
 
+/// States of recurrent layers of one sequence: its own, and one that is kept as it was after the
+/// last prompt. Where many sequences share steps, each has one.
+inline constexpr int kStatesOfOneSequence = 2;
+
 /// Bytes of the activations of a CPU step of `tokens` tokens, including logits of one of them.
 double cpu_buffer_bytes(const ModelSpec& model, double tokens);
 

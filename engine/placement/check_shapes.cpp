@@ -11,6 +11,7 @@ namespace rigcast::engine {
 namespace {
 
 constexpr std::int64_t kMaxHeadDim = 512;
+constexpr std::int64_t kMaxMambaHead = 128;
 constexpr std::int64_t kMaxRowWidth = 65536;
 constexpr int kMaxExperts = 1024, kMaxExpertsUsed = 32, kMaxExpertGroups = 32;
 
@@ -34,13 +35,19 @@ std::optional<Error> check_router(const std::string& name, const Matrix& router,
                  "routers are in F32, F16 or BF16 there");
 }
 
+// Attention, or a recurrent mixer in its place.
+bool mixes_tokens(FusedBlock block) {
+  using enum FusedBlock;
+  return block == kAttention || block == kDeltaNet || block == kMamba || block == kShortConvolution;
+}
+
 // Blocks come in the order in which HostPlacement::calls() has the host answer for them.
 std::optional<Error> refuse_operations(const Model& model) {
   if (auto error = check_layers(model, decoder_blocks(), "a GPU")) return error;
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     const auto blocks = fuse(model.layers[i].ops, decoder_blocks()).value();
     const bool has_input = blocks.size() == 3 && blocks[2] == FusedBlock::kLayerInput;
-    if ((blocks.size() != 2 && !has_input) || blocks[0] != FusedBlock::kAttention ||
+    if ((blocks.size() != 2 && !has_input) || !mixes_tokens(blocks[0]) ||
         (blocks[1] != FusedBlock::kFfn && blocks[1] != FusedBlock::kExperts))
       return refused(fmt::format("{}, layer {},", model.spec.name, i),
                      "a layer is attention, then an FFN or experts there");
@@ -48,16 +55,19 @@ std::optional<Error> refuse_operations(const Model& model) {
   return std::nullopt;
 }
 
-// Models with recurrent layers, and those that came with them.
-std::optional<Error> refuse_recurrent(const Model& model) {
-  for (std::size_t i = 0; i < model.layers.size(); ++i) {
-    const Layer& l = model.layers[i];
-    if (l.is_recurrent())
-      return refused(fmt::format("{}, layer {},", model.spec.name, i),
-                     "no layer is recurrent there");
-    if (l.has_attention_gate())
-      return refused(fmt::format("{} with a gate on the attention", model.spec.name),
-                     "attention has none there");
+// Heads of Mamba 2 have a row of their state in a thread block for each value, and groups are
+// normed by warps.
+std::optional<Error> refuse_mixer_widths(const Model& model) {
+  for (const Layer& l : model.layers) {
+    const MixerWidths& m = l.mixer;
+    if (!uses(l.ops, OpKind::kMamba)) continue;
+    const std::int64_t head = m.inner_size / m.time_step_rank, group = m.inner_size / m.group_count;
+    if (head * m.time_step_rank != m.inner_size || m.time_step_rank % m.group_count != 0 ||
+        head % 4 != 0 || head > kMaxMambaHead || group % 32 != 0)
+      return refused(
+          fmt::format("{} with {} heads of Mamba 2 of {} values in {} groups", model.spec.name,
+                      m.time_step_rank, head, m.group_count),
+          fmt::format("heads are a multiple of 4 up to {} there, and groups of 32", kMaxMambaHead));
   }
   return std::nullopt;
 }
@@ -136,11 +146,11 @@ std::optional<Error> check_layer_placement(const Model& model, int index) {
 }  // namespace
 
 std::optional<Error> check_shapes_on_gpu(const Model& model) {
-  if (auto error = refuse_recurrent(model)) return error;
   if (auto error = refuse_operations(model)) return error;
   if (auto error = refuse_weights(model)) return error;
   if (auto error = refuse_latent(model)) return error;
   if (auto error = refuse_heads(model)) return error;
+  if (auto error = refuse_mixer_widths(model)) return error;
   for (int i = 0; i < int(model.layers.size()); ++i)
     if (auto error = check_layer_placement(model, i)) return error;
   if (auto error = check_row_shape("per_layer_model_proj.weight", model.input_projection))

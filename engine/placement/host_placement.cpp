@@ -15,7 +15,8 @@ HostPlacement::HostPlacement(const ModelSpec& spec, const Placement& placement, 
     const bool in_prompts = decodes_ && p.weights != kHost;  // the GPU's, and no longer
     const DeviceIndex experts = in_prompts ? p.experts : p.decode_experts_on;
     part.layer = p.decode_on == kHost && !in_prompts;
-    part.cache = !part.layer && !in_prompts && p.decode_cache_on == kHost;
+    part.recurrent = spec.has_recurrent_mixer(i);
+    part.cache = !part.layer && !in_prompts && !part.recurrent && p.decode_cache_on == kHost;
     part.moe = spec.is_moe_layer(i);
     part.kv = spec.has_kv(i);
     // The host attends where the cache is to which the layer attends.
@@ -26,7 +27,7 @@ HostPlacement::HostPlacement(const ModelSpec& spec, const Placement& placement, 
     part.experts = !part.layer && part.moe && experts == kHost;
     part.streamed = placement.streams_weights(i);
     // Caches of these are staged one by one.
-    part.offloadable = placement.offloadable(i) && spec.shared_kv_layers == 0;
+    part.offloadable = placement.offloadable(i) && !part.recurrent && spec.shared_kv_layers == 0;
     parts_.push_back(part);
   }
 }
@@ -60,6 +61,20 @@ std::vector<int> HostPlacement::cached_layers() const {
   for (int i = 0; i < int(parts_.size()); ++i)
     if (part(i).kv) all.push_back(i);
   return all;
+}
+
+std::vector<int> HostPlacement::layers_with_state() const {
+  std::vector<int> layers;
+  for (int i = 0; i < int(parts_.size()); ++i)
+    if (part(i).recurrent && (decodes_ || layer(i))) layers.push_back(i);
+  return layers;
+}
+
+std::vector<int> HostPlacement::layers_with_state_on_gpu() const {
+  std::vector<int> layers;
+  for (int i = 0; i < int(parts_.size()); ++i)
+    if (part(i).recurrent && !layer(i)) layers.push_back(i);
+  return layers;
 }
 
 std::vector<int> HostPlacement::layers_with_cache(bool on_host) const {
@@ -103,7 +118,7 @@ std::vector<HostOp> HostPlacement::calls() const {
     }
     if (cache(i))
       calls.push_back({kCache, i, i + 1});
-    else if (splits_cold_kv_)
+    else if (splits_cold_kv_ && !part(i).recurrent)
       calls.push_back({kCold, i, i + 1});
     if (experts(i)) calls.push_back({kExperts, i, i + 1});
     ++i;

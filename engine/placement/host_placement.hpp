@@ -48,7 +48,7 @@ class HostPlacement {
   /// True if the GPU copies the experts of a streamed layer with it.
   bool streams_experts(int i) const { return streamed(i) && !experts(i); }
   /// True if the GPU may compute the host layer for a prompt's batch, with copied weights (prefill
-  /// offload).
+  /// offload). Not a recurrent one: its state is the host's.
   bool offloadable(int i) const { return part(i).offloadable; }
   /// True if the host computes the layer's experts for a token, with their layer or alone.
   bool computes_experts(int i) const { return experts(i) || (layer(i) && part(i).moe); }
@@ -73,6 +73,9 @@ class HostPlacement {
   /// Layers whose keys and values the host keeps, and layers whose the GPU keeps.
   std::vector<int> cached_layers() const;
   std::vector<int> layers_cached_on_gpu() const { return layers_with_cache(false); }
+  /// Recurrent layers whose states the host keeps, and layers whose the GPU keeps.
+  std::vector<int> layers_with_state() const;
+  std::vector<int> layers_with_state_on_gpu() const;
   std::vector<int> streamed_layers() const { return layers_that(&Part::streamed); }
   std::vector<int> offloadable_layers() const { return layers_that(&Part::offloadable); }
   /// The host operations of one token that the GPU takes part in, in their order. Operations of
@@ -84,7 +87,7 @@ class HostPlacement {
  private:
   struct Part {
     bool layer = false, cache = false, experts = false, streamed = false, offloadable = false,
-         moe = false, kv = true;
+         moe = false, kv = true, recurrent = false;
   };
   Part part(int i) const { return parts_.empty() ? Part{} : parts_[std::size_t(i)]; }
   std::vector<int> layers_with_cache(bool on_host) const;

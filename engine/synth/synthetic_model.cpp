@@ -30,6 +30,14 @@ std::uint64_t aligned(std::uint64_t bytes) {
 
 bool is_wanted(const Tensor& t, const TensorFilter& wanted) { return !wanted || wanted(t); }
 
+// Vectors of a recurrent layer may have a row of a few values for each channel or head, and norms
+// one for each group. Rows of matrices are longer than a block of weights.
+bool is_vector(const Tensor& t) {
+  constexpr std::uint64_t kMaxValues = 32;
+  return t.dimensions == 1 || t.role == TensorRole::kBias || t.role == TensorRole::kNorm ||
+         (t.role == TensorRole::kRecurrent && t.shape[0] < kMaxValues);
+}
+
 // Assigns contiguous memory from `make` to the tensors for which `in` is true. Vectors come first:
 // a single vector between matrices that are never written would use a whole large page.
 template <class In>
@@ -55,9 +63,7 @@ std::shared_ptr<std::byte> put(const TensorTable& table, const In& in, const All
 // memory only when they are written.
 Places places_of(const TensorTable& table, const TensorFilter& wanted, const Allocator& make) {
   Places places{std::vector<std::byte*>(table.tensors.size()), nullptr};
-  const auto made = [&](const Tensor& t) {
-    return make && t.dimensions > 1 && is_wanted(t, wanted);
-  };
+  const auto made = [&](const Tensor& t) { return make && !is_vector(t) && is_wanted(t, wanted); };
   auto rest = put(
       table, [&](const Tensor& t) { return !made(t); }, make_large_pages, places);
   if (!make) {
@@ -83,7 +89,7 @@ std::vector<Piece> pieces_of(const TensorTable& table, const Places& places,
   std::vector<Piece> pieces;
   for (std::size_t i = 0; i < table.tensors.size(); ++i) {
     const Tensor& t = table.tensors[i];
-    if (t.dimensions > 1 && !is_wanted(t, wanted)) continue;
+    if (!is_vector(t) && !is_wanted(t, wanted)) continue;
     const std::uint64_t block = info(t.format).block_bytes, step = kPiece / block * block;
     for (std::uint64_t at = 0; at < t.bytes; at += step)
       pieces.push_back({&t, places.at[i] + at, at / block, std::min(step, t.bytes - at)});
@@ -119,8 +125,7 @@ Result<Model> make_synthetic_vectors(const ModelSpec& spec, const TensorTable& m
   const Places places = places_of(tensors, {}, {});
   for (std::size_t i = 0; i < tensors.tensors.size(); ++i) {
     const Tensor& t = tensors.tensors[i];
-    if (t.dimensions == 1 || t.role == TensorRole::kBias)
-      synthesize(t, seed, 0, {places.at[i], t.bytes});
+    if (is_vector(t)) synthesize(t, seed, 0, {places.at[i], t.bytes});
   }
   return bind_model(spec, default_hyperparameters(spec), named(tensors, places), places.memory);
 } catch (const std::bad_alloc&) {

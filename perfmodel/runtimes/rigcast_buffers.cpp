@@ -17,13 +17,15 @@ namespace {
 
 // Matrices of a layer that one product multiplies: they are written out as FP16 together. Mirrors
 // for_each_product (engine/backends/cuda/forward/joined_matrices.hpp).
-constexpr std::array<std::array<TensorRole, 3>, 6> kJoinedRoles = {{
+constexpr std::array<std::array<TensorRole, 3>, 7> kJoinedRoles = {{
     {TensorRole::kAttentionQ, TensorRole::kAttentionK, TensorRole::kAttentionV},
     {TensorRole::kAttentionOutput, TensorRole::kAttentionOutput, TensorRole::kAttentionOutput},
     {TensorRole::kFfnGate, TensorRole::kFfnUp, TensorRole::kFfnUp},
     {TensorRole::kFfnDown, TensorRole::kFfnDown, TensorRole::kFfnDown},
     {TensorRole::kSharedGate, TensorRole::kSharedUp, TensorRole::kSharedUp},
     {TensorRole::kSharedDown, TensorRole::kSharedDown, TensorRole::kSharedDown},
+    // One stands for all matrices of a mixer.
+    {TensorRole::kRecurrent, TensorRole::kRecurrent, TensorRole::kRecurrent},
 }};
 
 // Of latent attention, by name: what is multiplied with its queries, and three more products.
@@ -57,6 +59,7 @@ double fp16_bytes(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
   std::vector<std::array<double, kProducts>> elements(std::size_t(s.model.layers)), fp16(elements);
   for (const Tensor& t : s.tensors.tensors) {
     if (t.layer < 0 || t.layer >= s.model.layers || !computes_layer(p, t.layer, gpu)) continue;
+    if (t.dimensions < 2) continue;
     const auto j = product_of(t);
     if (!j) continue;
     elements[std::size_t(t.layer)][*j] += double(t.elements());
@@ -228,9 +231,16 @@ double gpu_vector_bytes(const MemoryContext& s, bool copies_experts) {
   const LatentSizes latent = latent_sizes(m);
   const double expert = m.moe ? double(m.moe->expert_ffn) : 0;
   const double middle = widest_ffn(m);
-  double bytes =
-      n * (hidden * (2 * kFloat + kRounded) + std::max(widths.all, latent.projected) * kFloat +
-           q * kHalf + widths.head * kFloat + kId);
+  // Of a recurrent layer what its matrices give, and what is convolved of it once more.
+  constexpr double kConvolved = 0.25;
+  const double mixed =
+      m.recurrent
+          ? (1 + kConvolved) *
+                double(m.recurrent->layer_parameters - m.recurrent->layer_f32_parameters) / hidden
+          : 0;
+  double bytes = n * mixed * kFloat;
+  bytes += n * (hidden * (2 * kFloat + kRounded) + std::max(widths.all, latent.projected) * kFloat +
+                q * kHalf + widths.head * kFloat + kId);
   bytes += n * (std::max({hidden, q, latent.input, middle}) + 2 * middle) * kHalf;
   constexpr double kOwnInputRows = 64;  // of layers' inputs: read at once
   bytes += (n + std::min(n, kOwnInputRows)) * double(m.layers * m.layer_embedding) * kFloat;

@@ -326,6 +326,22 @@ void add_resident_kv(const MemoryContext& s, const Placement& p, const Batch& ba
   }
 }
 
+// Adds states of recurrent layers: one of each sequence of a step, or of a single sequence one more
+// that is kept. Where the host decodes, both devices have those of the GPU's layers. Mirrors
+// HostPlacement::layers_with_state (engine/placement/host_placement.cpp).
+void add_states(const MemoryContext& s, const Placement& p, MemoryPlan& plan) {
+  const bool serves = s.has_load && s.scheduler;
+  const double count = serves ? double(s.scheduler->sequences) : kStatesOfOneSequence;
+  for (int l = 0; l < s.model.layers; ++l) {
+    const Bytes bytes{count * state_bytes(s.model, l)};
+    const LayerPlacement& at = p.layers[std::size_t(l)];
+    const bool decodes = p.host_decodes() && at.weights != kHost;
+    const DeviceIndex gpu = decodes ? at.weights : at.decode_on;
+    if (gpu != kHost) plan.devices[std::size_t(gpu)].kv += bytes;
+    if (gpu == kHost || decodes) plan.devices.back().kv += bytes;
+  }
+}
+
 // Adds the buffers through which a GPU exchanges the caches of layers whose weights are copied for
 // a prompt's batches: one layer is fetched while the other is used, of one sequence at a time.
 // Mirrors StagedCache::reserve (engine/backends/cuda/kv/staged_cache.cu).
@@ -405,6 +421,7 @@ TokenCount kv_blocks(const StepContext& s, TokenCount tokens) {
 
 void add_block_cache(const MemoryContext& s, const Placement& p, const Batch& sequences,
                      MemoryPlan& plan) {
+  add_states(s, p, plan);
   const Batch batch = s.pool.most > s.pool.least ? pool_in_vram(s, p, plan) : sequences;
   add_staged_kv(s, p, batch, plan);
   add_resident_kv(s, p, batch, plan);

@@ -86,10 +86,14 @@ void compare_family(test::LlamaCpp& llama, const test::Folder& folder, const Fam
                    own.rms / peer.rms, own.mean_kl, peer.mean_kl, kl, lost);
     CAPTURE(own.rms, peer.rms, own.mean_kl, peer.mean_kl, kl);
     CHECK(lost == 0);
-    if (is_float_mix(family.mix))
-      CHECK(kl <= 1e-6 * family.largest_score);
-    else
+    if (is_float_mix(family.mix)) {
+      // llama.cpp rounds activations to F16 where weights are, and looks GELU up in a table of F16:
+      // where that shows, float64 decides.
+      CHECK(own.mean_kl <= 1e-6);
+      CHECK((kl <= 1e-6 || own.rms <= peer.rms));
+    } else {
       CHECK(own.rms <= 1.2 * peer.rms);
+    }
   }
 }
 

@@ -37,7 +37,7 @@ std::span<const float> CpuExecutor::forward(std::span<const std::int32_t> tokens
   try {
     if (is_recurrent()) restore_state();
     const auto logits = steps(tokens, which);
-    if (is_recurrent()) keep_state(tokens);
+    if (is_recurrent() && history_.append(tokens, cached_)) layers_.states().copy(kCurrent, kKept);
     return logits;
   } catch (...) {
     cached_ = before;  // also if restoring a state has failed
@@ -46,27 +46,16 @@ std::span<const float> CpuExecutor::forward(std::span<const std::int32_t> tokens
   }
 }
 
-// Computes the tokens that the state has not seen, whose keys and values are in the cache. States
-// of random tokens are as good as any.
+// Computes the tokens that the state has not seen, whose keys and values are in the cache.
 void CpuExecutor::restore_state() {
   const TokenCount until = cached_;
-  if (state_at_ == until) return;
-  if (filled_ > 0) {
-    state_at_ = until;
-    return;
-  }
-  const bool is_kept = kept_at_ >= 0 && kept_at_ <= until;
-  if (is_kept) layers_.states().copy(kKept, kCurrent);
-  state_at_ = cached_ = is_kept ? kept_at_ : 0;
-  const std::vector<std::int32_t> all = history_;
-  steps(std::span(all).subspan(std::size_t(cached_), std::size_t(until - cached_)), Logits::kNone);
-}
-
-void CpuExecutor::keep_state(std::span<const std::int32_t> tokens) {
-  history_.insert(history_.end(), tokens.begin(), tokens.end());
-  if (tokens.size() == 1) return;
-  layers_.states().copy(kCurrent, kKept);
-  kept_at_ = cached_;
+  const auto begin = history_.begin_of(until);
+  if (!begin) return;
+  history_.lose();
+  if (begin->kept) layers_.states().copy(kKept, kCurrent);
+  cached_ = begin->tokens;
+  steps(history_.tokens(cached_, until), Logits::kNone);
+  history_.reach(until);
 }
 
 std::span<const float> CpuExecutor::steps(std::span<const std::int32_t> tokens, Logits which) {
@@ -89,7 +78,7 @@ std::span<const float> CpuExecutor::steps(std::span<const std::int32_t> tokens, 
 std::span<const float> CpuExecutor::step(std::span<const std::int32_t> tokens, Logits which) {
   layers_.record_into(recorder_);
   ring_.write(cached_ + TokenCount(tokens.size()));
-  state_at_ = -1;
+  history_.lose();
   team_.run([&](Worker& worker) {
     layers_.begin(worker, cached_, std::int64_t(tokens.size()));
     layers_.embed(worker, tokens);
@@ -97,7 +86,7 @@ std::span<const float> CpuExecutor::step(std::span<const std::int32_t> tokens, L
     if (which != Logits::kNone) layers_.head(worker, which);
   });
   cached_ += TokenCount(tokens.size());
-  state_at_ = cached_;
+  history_.reach(cached_);
   return which == Logits::kNone ? std::span<const float>()
                                 : std::span<const float>(layers_.logits());
 }
@@ -105,10 +94,7 @@ std::span<const float> CpuExecutor::step(std::span<const std::int32_t> tokens, L
 void CpuExecutor::truncate(TokenCount tokens) {
   cached_ = ring_.truncate(std::min(cached_, tokens));
   cache().truncate(cached_);
-  if (!is_recurrent()) return;
-  if (kept_at_ > cached_) kept_at_ = -1;
-  filled_ = std::min(filled_, cached_);
-  history_.resize(std::min(history_.size(), std::size_t(cached_ - filled_)));
+  history_.truncate(cached_);
 }
 
 void CpuExecutor::fill(TokenCount tokens) {
@@ -121,8 +107,7 @@ void CpuExecutor::fill(TokenCount tokens) {
   });
   if (cached_ == 0 && is_recurrent()) layers_.states().clear(kCurrent);
   cached_ += tokens;
-  if (is_recurrent()) filled_ = state_at_ = cached_;
-  history_.clear();
+  history_.fill(cached_);
 }
 
 }  // namespace rigcast::engine

@@ -6,6 +6,7 @@
 #include "engine/backends/cpu/cpu_layers.hpp"
 #include "engine/kv/window_ring.hpp"
 #include "engine/run/executor.hpp"
+#include "engine/run/state_history.hpp"
 
 namespace rigcast::engine {
 
@@ -34,7 +35,6 @@ class CpuExecutor : public Executor {
  private:
   bool is_recurrent() const { return layers_.model().spec.recurrent.has_value(); }
   void restore_state();
-  void keep_state(std::span<const std::int32_t> tokens);
   std::span<const float> steps(std::span<const std::int32_t> tokens, Logits which);
   std::span<const float> step(std::span<const std::int32_t> tokens, Logits which);
 
@@ -45,10 +45,7 @@ class CpuExecutor : public Executor {
   CpuLayers layers_;
   TokenCount cached_ = 0;  // tokens in the cache before this step
   std::vector<float> logits_;
-  // Of a model with recurrent layers: the tokens of the cache after the filled ones, and how many
-  // tokens the two states have seen; -1: unknown.
-  std::vector<std::int32_t> history_;
-  TokenCount filled_ = 0, state_at_ = 0, kept_at_ = -1;
+  StateHistory history_;  // of a model with recurrent layers
 };
 
 }  // namespace rigcast::engine

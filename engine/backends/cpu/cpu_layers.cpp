@@ -21,7 +21,7 @@ CpuLayers::CpuLayers(std::shared_ptr<const Model> model, const CpuOptions& optio
       ffn_(step_),
       inputs_(step_),
       experts_(step_),
-      states_(*step_.model, options.states, options.ram),
+      states_(*step_.model, options.states, options.ram, options.state_layers),
       delta_net_(step_, states_),
       short_convolution_(step_, states_),
       mamba_(step_, states_) {
@@ -50,8 +50,6 @@ void CpuLayers::begin_step(Worker& worker, std::span<const StepSequence> sequenc
     allocate_buffers(sequences.back().first + sequences.back().tokens);
     step_.begin(sequences);
     step_.isolates_rows = isolates_rows;
-    for (const StepSequence& s : step_.sequences)
-      if (s.cached == 0 && !states_.empty()) states_.clear(s.state);
     attention_.begin();
   });
   attention_.compute_angles(worker);

@@ -15,9 +15,13 @@
 #include "engine/backends/cuda/steps/token_inputs.cuh"
 #include "engine/kv/window_ring.hpp"
 #include "engine/placement/prefill_offload.hpp"
+#include "engine/run/state_history.hpp"
 
 namespace rigcast::engine::cuda {
 namespace {
+
+// A sequence's state of recurrent layers, and the one that is kept of it.
+constexpr int kCurrent = 0, kKept = 1;
 
 class CudaExecutor : public Executor {
  public:
@@ -43,6 +47,11 @@ class CudaExecutor : public Executor {
   DeviceMemory host() const override { return host_memory(state_->ram); }
 
  private:
+  bool is_recurrent() const { return state_->spec().recurrent.has_value(); }
+  void restore_state();
+  void append(std::span<const std::int32_t> tokens);
+  void copy_states(int from, int to);
+  void clear_states();
   void steps(std::span<const std::int32_t> tokens, Logits which);
   void batch(std::span<const std::int32_t> tokens);
   void one_token(std::int32_t token, SamplingMode choice);
@@ -77,6 +86,7 @@ class CudaExecutor : public Executor {
   TokenGraphs graphs_;
   TokenInputs inputs_;
   WindowRing ring_;
+  StateHistory history_;  // of a model with recurrent layers
   TokenCount cached_ = 0;
   MovedBytes moved_;
   std::vector<float> logits_;
@@ -127,12 +137,14 @@ void CudaExecutor::truncate(TokenCount tokens) {
   // The host's cache keeps its memory for the next request: allocating new pages takes longer than
   // writing to them.
   if (KvMirror* const both = kv_mirror()) both->truncate(cached_);
+  history_.truncate(cached_);
 }
 
 // Computes one token. The next one is chosen on the GPU, unless the head is on the host.
 void CudaExecutor::one_token(std::int32_t token, SamplingMode choice) {
   reserve(1, false);
   ring_.write(cached_ + 1);
+  history_.lose();
   if (on_host().decodes()) return token_on_host(token);
   inputs_.place_position(cached_);
   inputs_.place_token(token);
@@ -143,15 +155,19 @@ void CudaExecutor::one_token(std::int32_t token, SamplingMode choice) {
     throw;
   }
   count(bytes_of_step({}, 1));
+  history_.reach(cached_);
 }
 
 void CudaExecutor::token_on_host(std::int32_t token) {
   HostOffload& host = *state_->host;
   kv_mirror()->to_host(cached_, recorder_);
+  if (state_->state_mirror) state_->state_mirror->to_host(kCurrent, cached_);
   host.side.layers().record_into(recorder_);
+  if (state_->state_mirror) state_->state_mirror->host_advances();
   host.side.decode(cached_, token);
   ++cached_;
   kv_mirror()->host_added(cached_);
+  history_.reach(cached_);
 }
 
 void CudaExecutor::token_with_gpu(std::int32_t token, SamplingMode choice) {
@@ -192,6 +208,8 @@ void CudaExecutor::abort_token() noexcept {
 void CudaExecutor::rollback_to(TokenCount tokens) {
   static_cast<void>(cudaDeviceSynchronize());  // copies of a step that was queued in part
   inputs_.forget();
+  // Where restoring a state has failed, evicted tokens behind it are gone.
+  if (!state_->kv.on_host()) cached_ = std::max(cached_, tokens);
   truncate(tokens);
 }
 
@@ -245,10 +263,13 @@ void CudaExecutor::batch(std::span<const std::int32_t> tokens) {
   reserve(n, true);
   ring_.write(cached_ + n);
   if (kv_mirror()) kv_mirror()->to_gpu(cached_, recorder_);
+  if (state_->state_mirror) state_->state_mirror->to_gpu(kCurrent, cached_);
+  history_.lose();
   inputs_.place_position(cached_);
   inputs_.place_ids(tokens);
   const StepBytes bytes = bytes_of_step(state_->streamed.choose_prefill_offload(cached_, n), n);
   if (state_->host) state_->host->side.layers().record_into(recorder_);
+  if (state_->state_mirror) state_->state_mirror->gpu_advances();
   if (recorder_) {
     GpuTracer stages(stream(), *recorder_);
     queue_batch(*state_, cached_, tokens, &stages);
@@ -258,6 +279,7 @@ void CudaExecutor::batch(std::span<const std::int32_t> tokens) {
     queue_batch(*state_, cached_, tokens, nullptr);
   }
   count(bytes);
+  history_.reach(cached_);
   if (kv_mirror()) kv_mirror()->gpu_added(cached_);
 }
 
@@ -297,7 +319,9 @@ std::span<const float> CudaExecutor::forward(std::span<const std::int32_t> token
   const TokenCount before = cached_;
   logits_.clear();
   try {
+    if (is_recurrent()) restore_state();
     steps(tokens, which);
+    if (is_recurrent()) append(tokens);
   } catch (...) {
     rollback_to(before);
     throw;
@@ -329,6 +353,40 @@ void CudaExecutor::steps(std::span<const std::int32_t> tokens, Logits which) {
   }
   stream().wait();
   if (kv_mirror()) kv_mirror()->to_host(cached_, recorder_);
+  if (state_->state_mirror) state_->state_mirror->to_host(kCurrent, cached_);
+}
+
+void CudaExecutor::copy_states(int from, int to) {
+  state_->states.copy(from, to);
+  if (state_->host) state_->host->side.layers().states().copy(from, to);
+}
+
+void CudaExecutor::clear_states() {
+  state_->states.clear(kCurrent);
+  if (state_->host) state_->host->side.layers().states().clear(kCurrent);
+}
+
+// Computes the tokens that the states have not seen, and their keys and values once more.
+void CudaExecutor::restore_state() {
+  const TokenCount until = cached_;
+  const auto begin = history_.begin_of(until);
+  if (!begin) return;
+  const std::vector<std::int32_t> missing = history_.tokens(begin->tokens, until);
+  history_.lose();
+  cached_ = begin->tokens;
+  state_->kv.cache().truncate(cached_);
+  if (kv_mirror()) kv_mirror()->truncate(cached_);
+  if (begin->kept) copy_states(kKept, kCurrent);
+  if (state_->state_mirror) state_->state_mirror->both_have_it();
+  steps(missing, Logits::kNone);
+  history_.reach(until);
+}
+
+// Tokens were computed: the state after a prompt is kept.
+void CudaExecutor::append(std::span<const std::int32_t> tokens) {
+  if (!history_.append(tokens, cached_)) return;
+  if (state_->state_mirror) state_->state_mirror->to_gpu(kCurrent, cached_);
+  copy_states(kCurrent, kKept);
 }
 
 // The next id, as the GPU has written it.
@@ -341,14 +399,17 @@ std::int32_t CudaExecutor::chosen() const {
 
 std::int32_t CudaExecutor::decode(std::int32_t token, Sampler& sampler) {
   if (on_host().head()) return Executor::decode(token, sampler);
+  if (is_recurrent()) restore_state();
   if (sampler.is_greedy()) {
     one_token(token, SamplingMode::kGreedy);
+    if (is_recurrent()) append({&token, 1});
     return chosen();
   }
   const auto draw = sampling_of(sampler, model().spec.vocabulary);
   if (!draw) return Executor::decode(token, sampler);
   inputs_.set_sampling(*draw);
   one_token(token, SamplingMode::kSampled);
+  if (is_recurrent()) append({&token, 1});
   inputs_.count_draw();
   sampler.count_draw();
   return chosen();
@@ -357,6 +418,8 @@ std::int32_t CudaExecutor::decode(std::int32_t token, Sampler& sampler) {
 void CudaExecutor::fill(TokenCount tokens) {
   if (!state_->kv.on_host()) reserve(tokens, true);
   ring_.write(cached_ + tokens);
+  if (cached_ == 0) clear_states();
+  history_.fill(cached_ + tokens);
   if (state_->host) {
     state_->host->side.layers().cache().reserve(cached_ + tokens);
     state_->host->side.fill(cached_, tokens);
@@ -395,6 +458,7 @@ MovedBytes CudaExecutor::take_bytes() {
   if (state_->host) all += state_->host->side.take_bytes();
   all += state_->streamed.take_bytes();
   if (kv_mirror()) all += kv_mirror()->take_bytes();
+  if (state_->state_mirror) all += state_->state_mirror->take_bytes();
   return all;
 }
 

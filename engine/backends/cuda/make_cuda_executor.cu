@@ -160,10 +160,11 @@ std::optional<Error> refuse_model(const Model& model, const HostPlacement& parts
 
 // Makes the parts of an executor in stages. `kept(parts)`: the bytes of weights that the host
 // keeps, which are charged before `bind(parts)` allocates them and returns the model. `make(vram,
-// model, parts)` returns the weights on the GPU, and uses `pinned` bytes meanwhile.
+// model, parts)` returns the weights on the GPU, and uses `pinned` bytes meanwhile. `states`: of
+// recurrent layers.
 template <class Kept, class Bind, class Make>
-MadeState made(const ModelSpec& spec, const ExecutorOptions& options, std::size_t pinned,
-               const Kept& kept, const Bind& bind, const Make& make) {
+MadeState made(const ModelSpec& spec, const ExecutorOptions& options, int states,
+               std::size_t pinned, const Kept& kept, const Bind& bind, const Make& make) {
   cuda::Vram vram(0, options.vram_limit);
   const HostPlacement parts = parts_of(spec, options);
   if (auto error = refuse_latent(spec, options.kv_eviction.has_value())) return *error;
@@ -183,7 +184,7 @@ MadeState made(const ModelSpec& spec, const ExecutorOptions& options, std::size_
       std::move(vram),
       cuda::StateOptions{shape_of(spec, parts, options, ram), int(options.ubatch), kv_split,
                          options.threads, options.prefill_offload, ram, options.kv_memory,
-                         options.before_host_op, options.stop});
+                         options.before_host_op, options.stop, states});
 }
 
 Result<std::unique_ptr<Executor>> executor(MadeState state, const ExecutorOptions& options) {
@@ -202,6 +203,11 @@ ExecutorOptions of_steps(ExecutorOptions options, const BatchOptions& batch) {
   options.window_rings = false;
   options.prefill_offload = PrefillOffloadPolicy::kHost;
   return options;
+}
+
+// Each sequence of a step has a state in recurrent layers.
+int states_of(const BatchOptions& batch) {
+  return int(std::min<std::int64_t>(batch.step_sequences, batch.step_tokens));
 }
 
 bool has_cache_on_host(const Placement& placement) {
@@ -270,7 +276,7 @@ Bound bound(Result<Model> model, const ExecutorOptions& options) {
 }
 
 MadeState uploaded(std::shared_ptr<const Model> model, const GgufFile* file,
-                   const ExecutorOptions& options) {
+                   const ExecutorOptions& options, int states) {
   if (auto error = check_shapes_on_gpu(*model))
     return *error;  // before the host's weights are copied
   const auto bind = [&](const HostPlacement& parts) -> Bound {
@@ -280,7 +286,7 @@ MadeState uploaded(std::shared_ptr<const Model> model, const GgufFile* file,
     return std::make_shared<const Model>(with_host_weights(*model, parts, file, how));
   };
   return made(
-      model->spec, options, pinned_by_upload(options),
+      model->spec, options, states, pinned_by_upload(options),
       [&](const HostPlacement& parts) { return parts.weight_bytes(*model); }, bind,
       [&](cuda::Vram& vram, const Model& own, const HostPlacement& parts) {
         return cuda::upload_model(vram, own, parts, file,
@@ -332,24 +338,27 @@ std::optional<Error> refuse(const ExecutorOptions& options) {
   return std::nullopt;
 }
 
-MadeState state_of_file(const GgufFile& file, const ExecutorOptions& options) {
+MadeState state_of_file(const GgufFile& file, const ExecutorOptions& options,
+                        int states = kStatesOfOneSequence) {
   if (auto error = refuse(options)) return *error;
   prefetch_vectors(file);
   auto model = bound(load_model(file), options);
   if (!model) return model.error();
-  return uploaded(*std::move(model), &file, options);
+  return uploaded(*std::move(model), &file, options, states);
 }
 
-MadeState state_of_model(std::shared_ptr<const Model> model, const ExecutorOptions& options) {
+MadeState state_of_model(std::shared_ptr<const Model> model, const ExecutorOptions& options,
+                         int states = kStatesOfOneSequence) {
   if (auto error = refuse(options)) return *error;
-  return uploaded(std::move(model), nullptr, options);
+  return uploaded(std::move(model), nullptr, options, states);
 }
 
 MadeState synthetic_state(const ModelSpec& spec, const TensorTable& tensors, std::uint64_t seed,
-                          const ExecutorOptions& options) {
+                          const ExecutorOptions& options, int states = kStatesOfOneSequence) {
   if (auto error = refuse(options)) return *error;
   return made(
-      spec, options, 0, [&](const HostPlacement& parts) { return matrix_bytes(tensors, parts); },
+      spec, options, states, 0,
+      [&](const HostPlacement& parts) { return matrix_bytes(tensors, parts); },
       [&](const HostPlacement& parts) {
         return synthetic_host_model(spec, tensors, seed, parts, options);
       },
@@ -382,8 +391,9 @@ Result<std::unique_ptr<BatchExecutor>> make_cuda_batch_executor(std::shared_ptr<
                                                                 const BatchOptions& batch) {
   if (auto error = refuse_batch(options, batch)) return *error;
   return told([&] {
-    return batch_executor(state_of_model(std::move(model), of_steps(options, batch)), options,
-                          batch);
+    return batch_executor(
+        state_of_model(std::move(model), of_steps(options, batch), states_of(batch)), options,
+        batch);
   });
 }
 
@@ -392,7 +402,8 @@ Result<std::unique_ptr<BatchExecutor>> make_cuda_batch_executor(const GgufFile& 
                                                                 const BatchOptions& batch) {
   if (auto error = refuse_batch(options, batch)) return *error;
   return told([&] {
-    return batch_executor(state_of_file(file, of_steps(options, batch)), options, batch);
+    return batch_executor(state_of_file(file, of_steps(options, batch), states_of(batch)), options,
+                          batch);
   });
 }
 
@@ -401,8 +412,9 @@ Result<std::unique_ptr<BatchExecutor>> make_synthetic_cuda_batch_executor(
     const ExecutorOptions& options, const BatchOptions& batch) {
   if (auto error = refuse_batch(options, batch)) return *error;
   return told([&] {
-    return batch_executor(synthetic_state(spec, tensors, seed, of_steps(options, batch)), options,
-                          batch);
+    return batch_executor(
+        synthetic_state(spec, tensors, seed, of_steps(options, batch), states_of(batch)), options,
+        batch);
   });
 }
 

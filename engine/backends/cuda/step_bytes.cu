@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/model/kv_bytes.hpp"
 #include "engine/backends/cuda/weights/expert_groups.cuh"
 #include "engine/model/model_bytes.hpp"
 
@@ -37,7 +38,7 @@ double StepBytes::of_stage(ActivityKind kind, int layer) const {
   switch (kind) {
     case ActivityKind::kAttention: {
       const double weights = double(attention_weight_bytes(model.layer(layer)));
-      if (!keeps_cache(layer)) return weights;
+      if (!keeps_cache(layer)) return weights + 2 * state_bytes(model.spec(), layer);
       return weights + double((seen_here(layer) + tokens) * kv.cache().token_bytes(layer));
     }
     case ActivityKind::kFfn: return double(ffn_weight_bytes(model.layer(layer)));
@@ -59,6 +60,8 @@ MovedBytes StepBytes::all() const {
       moved.kv_read += double(seen_here(layer)) * token_bytes;
       if (model.spec().has_kv(layer)) moved.kv_written += double(tokens) * token_bytes;
     }
+    moved.kv_read += state_bytes(model.spec(), layer);
+    moved.kv_written += state_bytes(model.spec(), layer);
     moved.weights += double(attention_weight_bytes(model.layer(layer)));
     const bool moe = model.spec().is_moe_layer(layer);
     moved.weights += of_stage(moe ? ActivityKind::kExperts : ActivityKind::kFfn, layer);

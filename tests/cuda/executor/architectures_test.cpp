@@ -72,7 +72,7 @@ std::vector<Family> with_own_attention(const std::string& mix) {
   std::vector<Family> some;
   for (const Family& f : families(mix))
     for (const char* name :
-         {"gemma2", "gemma3", "olmo2", "mistral3", "exaone4", "gpt-oss", "hunyuan-moe"})
+         {"gemma2", "gemma3", "olmo2", "mistral3", "exaone4", "gpt-oss", "hunyuan-moe", "qwen35"})
       if (f.traits.architecture == name) some.push_back(f);
   return some;
 }

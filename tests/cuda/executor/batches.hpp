@@ -30,10 +30,11 @@ struct Known {
   std::vector<std::int32_t> tokens;
   std::vector<int> blocks;
   TokenCount cached = 0;
+  int state = 0;
 
   SequenceStep next(TokenCount count) {
     const SequenceStep step{std::span(tokens).subspan(std::size_t(cached), std::size_t(count)),
-                            cached, blocks};
+                            cached, blocks, nullptr, state};
     cached += count;
     return step;
   }
@@ -47,6 +48,7 @@ inline std::vector<Known> sequences_of(int count, TokenCount length, std::int64_
     all[std::size_t(s)].tokens = prompt_of(std::size_t(length + s), vocabulary);
     std::reverse(all[std::size_t(s)].tokens.begin(), all[std::size_t(s)].tokens.end());
     all[std::size_t(s)].tokens.resize(std::size_t(length));
+    all[std::size_t(s)].state = s;
     for (int b = 0; b < blocks; ++b)
       all[std::size_t(s)].blocks.push_back((b * count + (count - 1 - s)) % (blocks * count));
   }

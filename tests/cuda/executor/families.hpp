@@ -298,6 +298,12 @@ inline std::vector<Family> families(const std::string& mix) {
         .latent = true,
         .q_lora_rank = 0}},
       {{.architecture = "mistral4", .experts = 8, .shared_ffn = 512, .latent = true}, set_mistral3},
+      {{.architecture = "lfm2"}},
+      {{.architecture = "qwen35", .layers = 4}},
+      {{.architecture = "granitehybrid"}},
+      {{.architecture = "lfm2moe", .experts = 8, .dense_layers = 1}, nullptr, prefer_one_expert},
+      {{.architecture = "qwen35moe", .layers = 4, .experts = 8, .shared_ffn = 512}},
+      {{.architecture = "granitehybrid", .experts = 8, .shared_ffn = 512}},
   };
   for (Family& f : all) {
     give_mix(f, mix);

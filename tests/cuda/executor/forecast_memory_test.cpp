@@ -1,4 +1,5 @@
 // Memory of the engine on GPU and host, compared with the forecast of the same scenario.
+#include "core/model/model_spec.hpp"
 #include "core/model/traffic.hpp"
 #include "core/runtime/load_profile.hpp"
 #include "core/serving/pool_tokens.hpp"
@@ -231,6 +232,43 @@ TEST_CASE("Forecast memory equals the engine's, for every placement",
   check({.name = "tied, the head on the host", .model = tied, .gpu_layers = 12});
 }
 
+namespace {
+
+// A dense layer, then experts beside one that all tokens pass; with latent attention if `latent`.
+ModelSpec with_shared_expert(bool latent) {
+  ModelSpec m = layers_of(qwen3_30b_a3b(), 5);
+  m.architecture = latent ? "deepseek2" : "ernie4_5-moe";
+  m.qk_norm = false;
+  m.ffn = 12288;
+  m.moe->dense_layers = 1;
+  m.moe->shared_ffn = 3072;
+  m.moe->router_bias = true;
+  if (!latent) return m;
+  m.heads = m.kv_heads = 32;
+  m.head_dim = 192;
+  m.mla = LatentAttention{.q_lora_rank = 1536,
+                          .kv_lora_rank = 512,
+                          .qk_nope_dim = 128,
+                          .qk_rope_dim = 64,
+                          .v_dim = 128};
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE("Forecast memory of shared experts and latent attention equals the engine's",
+          "[cuda][memory][gpu][hybrid]") {
+  for (const bool latent : {false, true}) {
+    const ModelSpec m = with_shared_expert(latent);
+    check({.name = "all on the GPU", .model = m});
+    check({.name = "a cache in RAM", .model = m, .policy = KvPolicy::kRam});
+    check({.name = "experts in RAM", .model = m, .cpu_moe = 3});
+    check({.name = "layers on the host", .model = m, .gpu_layers = 3});
+    check({.name = "streamed", .model = m, .gpu_layers = 3, .decode = DecodeDevice::kGpu});
+    check_load({.name = "of several sequences", .model = m});
+  }
+}
+
 TEST_CASE("Forecast memory equals the engine's, for experts", "[cuda][memory][gpu][hybrid]") {
   const ModelSpec many = layers_of(qwen3_30b_a3b(), 6), few = layers_of(mixtral_8x7b(), 3);
   check({.name = "many experts", .model = many});
@@ -238,4 +276,21 @@ TEST_CASE("Forecast memory equals the engine's, for experts", "[cuda][memory][gp
   check({.name = "few experts in RAM", .model = few, .cpu_moe = 3});
   check({.name = "layers with them on the host", .model = many, .gpu_layers = 3});
   check({.name = "streamed", .model = many, .gpu_layers = 3, .decode = DecodeDevice::kGpu});
+}
+
+TEST_CASE("Forecast memory of recurrent layers equals the engine's",
+          "[cuda][memory][gpu][hybrid][recurrent]") {
+  using enum DecodeDevice;
+  for (const char* id : {"lfm2-1.2b", "qwen3.5-9b", "granite-4.0-h-micro"}) {
+    INFO(id);
+    const auto spec = load_model_spec(test::source_path("/models/" + std::string(id) + ".toml"));
+    REQUIRE(spec);
+    const ModelSpec m = layers_of(*spec, 8);
+    check({.name = "all on the GPU", .model = m});
+    check({.name = "layers on the host", .model = m, .gpu_layers = 4});
+    check({.name = "caches in RAM", .model = m, .policy = KvPolicy::kRam});
+    check({.name = "decode on the host", .model = m, .decode = kCpu});
+    check_load({.name = "of many sequences", .model = m});
+    check_load({.name = "of many sequences, layers on the host", .model = m, .gpu_layers = 4});
+  }
 }

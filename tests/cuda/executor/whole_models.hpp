@@ -37,10 +37,12 @@ inline std::vector<float> one_by_one(Executor& executor, const std::vector<std::
 /// Tolerance of a batch: activations are rounded to FP16 before every product, by 2^-11 at most, a
 /// third of whose square is the mean. So are weights in F32 and BF16, quantized weights of a large
 /// batch, and in any case queries, keys, values and attention weights. Latent attention has three
-/// products more, each with an input and a matrix, and rounds its queries once more.
+/// products more, each with an input and a matrix, and rounds its queries once more. A
+/// delta net has more products, as rounding_bound() counts them.
 inline double half_bound(const TinyTraits& t) {
   constexpr double kOfOneRounding = 0x1p-22 / 3;
-  return kOfOneRounding * ((t.latent ? 23.0 : 16.0) * t.layers + 2);
+  const double of_layer = t.latent ? 23.0 : t.architecture.starts_with("qwen35") ? 30.0 : 16.0;
+  return kOfOneRounding * (of_layer * t.layers + 2);
 }
 
 /// The sizes of batches: single tokens, small batches, which read quantized weights, or large ones.

@@ -32,7 +32,7 @@ struct FamilyFile {
   double largest_score = 1;  // of attention, about; larger ones carry larger roundings
   // Of experts, in place of the mix's: any mix has those of gpt-oss in MXFP4.
   std::optional<QuantFormat> expert_format{};
-  bool as_llama_cpp = true;  // false: llama.cpp overrides a key by a constant
+  bool as_llama_cpp = true;  // false: llama.cpp overrides a key by a constant, or aborts
 };
 
 /// By default too narrow for blocks of 256, which kWideFamilies have everywhere.
@@ -310,6 +310,10 @@ inline std::vector<FamilyFile> family_files(const FamilySizes& sizes = {}) {
   for (FamilyFile& f : out) f.traits.tied = f.traits.tied || f.traits.architecture == "command-r";
   for (const char* recurrent : {"qwen35", "lfm2", "granitehybrid"})
     out.push_back({recurrent, family_traits(recurrent, sizes)});
+  // No layer attends, which llama.cpp's library does not allow for.
+  out.push_back({"qwen35-recurrent", family_traits("qwen35", sizes)});
+  out.back().traits.layers = 3;
+  out.back().as_llama_cpp = false;
   for (FamilyFile& f : windowed_files(sizes)) out.push_back(std::move(f));
   for (FamilyFile& f : routed_files(sizes)) out.push_back(std::move(f));
   for (FamilyFile& f : latent_files(sizes)) out.push_back(std::move(f));
@@ -321,7 +325,7 @@ inline std::vector<FamilyFile> family_files(const FamilySizes& sizes = {}) {
 inline FamilyFile without_choice(FamilyFile f) {
   f.traits.experts_used = f.traits.experts;
   for (auto& [key, value] : f.keys)
-    if (key == "expert_group_used_count") value = 4u;
+    if (key == "expert_group_count" || key == "expert_group_used_count") value = 1u;
   return f;
 }
 

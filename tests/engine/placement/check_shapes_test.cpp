@@ -116,14 +116,28 @@ TEST_CASE("Traits that CPUs alone compute are refused by name on a GPU") {
   CHECK(says(error->message, "an FFN beside it is not executed on a GPU"));
 }
 
-TEST_CASE("Recurrent layers are refused on a GPU, with the layer") {
-  TinyTraits t;
-  t.layers = 4;
-  t.architecture = "qwen35";
-  CHECK(says(refusal(t), "layer 0, is not executed on a GPU: no layer is recurrent there"));
-  CHECK(says(refusal(t), "--device cpu"));
-  t.architecture = "lfm2";
-  CHECK(says(refusal(t), "layer 0, is not executed on a GPU: no layer is recurrent there"));
+TEST_CASE("Recurrent layers are executed on a GPU, but for widths of Mamba 2 that it has not") {
+  for (const char* architecture : {"qwen35", "lfm2", "granitehybrid"}) {
+    TinyTraits t;
+    t.layers = 4;
+    t.architecture = architecture;
+    CHECK(refusal(t).empty());
+    CHECK_FALSE(check_shapes_on_gpu(make_tiny_model(t).model));
+  }
+  const auto refused = [](MixerWidths widths) {
+    TinyModel tiny = make_tiny_model({.architecture = "granitehybrid", .layers = 2});
+    tiny.model.layers[0].mixer = widths;
+    const auto error = check_shapes_on_gpu(tiny.model);
+    return error ? error->text() : std::string();
+  };
+  const MixerWidths own{4, 8 * 32, 128, 8, 2};
+  CHECK(refused(own).empty());
+  for (const MixerWidths& other :
+       {MixerWidths{4, 2 * 256, 128, 2, 2}, MixerWidths{4, 8 * 30, 128, 8, 2},
+        MixerWidths{4, 8 * 32, 128, 8, 3}}) {
+    CHECK(says(refused(other), "of Mamba 2"));
+    CHECK(says(refused(other), "--device cpu"));
+  }
 }
 
 TEST_CASE("Heads that a GPU does not compute are refused with their width") {

@@ -138,7 +138,6 @@ void AttentionStage::place_queries(int layer, std::int64_t row) {
   const Layer& w = step_.layer(layer);
   const std::size_t q_width = std::size_t(w.attention.q_width()),
                     kv_width = std::size_t(w.attention.kv_width());
-  if (w.has_attention_gate()) split_gate(layer, row);
   float* q = q_.data() + std::size_t(row) * q_width;
   float* k = k_.data() + std::size_t(row) * kv_width;
   float* v = v_.data() + std::size_t(row) * kv_width;
@@ -211,8 +210,11 @@ void AttentionStage::attend_over_cache(Worker& worker, int layer, const Place& p
 void AttentionStage::attend_to_input(Worker& worker, int layer) {
   const Matrix& output = step_.layer(layer).output;
   const std::int64_t width = output.columns, dim = shape(layer).head_dim;
-  const auto place = [&](std::int64_t row) { place_queries(layer, row); };
   const bool gated = step_.layer(layer).has_attention_gate();
+  const auto place = [&](std::int64_t row) {
+    if (gated) split_gate(layer, row);
+    place_queries(layer, row);
+  };
   if (step_.tokens == 1) {
     one_.prefetch_kv(worker, cached_kv(), kv_layer(layer),
                      shape(layer).first_attended(step_.cached), step_.cached + 1);

@@ -29,9 +29,9 @@ class AttentionStage {
   /// block = the attention block's output for all tokens of the step, pending; their keys and
   /// values are stored in the cache. Ends without a barrier.
   void compute(Worker& worker, int layer, const NextMatrices& next);
-  /// out() = attention over the cache of the projected rows [token][q | k | v]; their keys and
-  /// values are stored in the cache first. With latent attention q are queries that were brought to
-  /// the cache's rows, k is a row, neither turned nor normed, and v is not read.
+  /// out() = attention over the cache of the projected rows [token][q | k | v], without gates;
+  /// their keys and values are stored in the cache first. With latent attention q are queries that
+  /// were brought to the cache's rows, k is a row, neither turned nor normed, and v is not read.
   void attend(Worker& worker, int layer, const float* projected);
   /// Partial attention of one token: its projected query over the first `tokens` tokens of `cache`,
   /// within the layer's window. Partials over other parts of the context can be merged with it, and

@@ -28,7 +28,7 @@ CpuBatchExecutor::CpuBatchExecutor(std::shared_ptr<const Model> model, const Cpu
       team_(options.threads, ThreadTeam::kSpinTime, options.stop),
       layers_(std::move(model), with_blocks(options, limits)),
       blocks_(layers_.cache(), limits),
-      lost_(std::size_t(limits.step_sequences), false) {
+      lost_(limits.step_sequences) {
   RIGCAST_ASSERT(limits.step_tokens >= 1 && limits.step_sequences >= 1);
   layers_.reserve(limits.step_tokens);
 }
@@ -56,12 +56,7 @@ void CpuBatchExecutor::place_rows(std::span<const SequenceStep> sequences) {
 }
 
 void CpuBatchExecutor::compute() {
-  const bool keeps_states = !layers_.states().empty();
-  for (const StepSequence& s : rows_.sequences) {
-    if (keeps_states && s.cached > 0 && lost_[std::size_t(s.state)])
-      throw MachineError("the state of a sequence was lost in a step that failed");
-  }
-  for (const StepSequence& s : rows_.sequences) lost_[std::size_t(s.state)] = true;
+  if (!layers_.states().empty()) lost_.begin(rows_.sequences);
   layers_.record_into(recorder_);
   team_.run([&](Worker& worker) {
     layers_.begin(worker, rows_.sequences);
@@ -69,7 +64,7 @@ void CpuBatchExecutor::compute() {
     layers_.through(worker, 0, model().spec.layers);
     if (!last_rows_.empty()) layers_.head(worker, last_rows_);
   });
-  for (const StepSequence& s : rows_.sequences) lost_[std::size_t(s.state)] = false;
+  lost_.end(rows_.sequences);
 }
 
 std::span<const float> CpuBatchExecutor::logits(std::span<const SequenceStep> sequences) {

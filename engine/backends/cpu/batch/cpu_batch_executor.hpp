@@ -13,6 +13,7 @@
 #include "engine/backends/cpu/cpu_layers.hpp"
 #include "engine/memory/ram.hpp"
 #include "engine/run/batch_executor.hpp"
+#include "engine/run/lost_states.hpp"
 #include "engine/threads/thread_team.hpp"
 
 namespace rigcast::engine {
@@ -65,8 +66,7 @@ class CpuBatchExecutor : public BatchExecutor {
   std::vector<std::int64_t> last_rows_;  // whose logits are computed
   std::vector<std::size_t> sampled_;     // sequences that have a sampler
   std::vector<std::int32_t> chosen_;
-  // By state of recurrent layers: a step with its sequence has failed.
-  std::vector<bool> lost_;
+  LostStates lost_;
 };
 
 }  // namespace rigcast::engine

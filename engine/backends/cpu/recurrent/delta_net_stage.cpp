@@ -34,6 +34,7 @@ void DeltaNetStage::project(Worker& worker, int layer) {
     cpu::resize_at_least(out_, rows * std::size_t(m.inner_size));
     cpu::resize_at_least(alpha_, rows * std::size_t(m.time_step_rank));
     cpu::resize_at_least(beta_, rows * std::size_t(m.time_step_rank));
+    states_.begin(step_.sequences, layer);
     const double state = double(step_.sequences.size()) * double(states_.at(0, layer).size_bytes());
     step_.bytes += {double(attention_weight_bytes(w)), state, state};
   };

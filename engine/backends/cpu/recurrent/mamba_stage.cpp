@@ -29,6 +29,7 @@ void MambaStage::project(Worker& worker, int layer) {
     cpu::resize_at_least(mixed_, rows * std::size_t(w.mixer_in.rows));
     cpu::resize_at_least(convolved_, rows * std::size_t(w.mixer.convolved()));
     cpu::resize_at_least(out_, rows * std::size_t(w.mixer.inner_size));
+    states_.begin(step_.sequences, layer);
     const double state = double(step_.sequences.size()) * double(states_.at(0, layer).size_bytes());
     step_.bytes += {double(attention_weight_bytes(w)), state, state};
   };

@@ -18,9 +18,13 @@ std::size_t floats_of(const ModelSpec& spec, const Layer& layer) {
 
 }  // namespace
 
-RecurrentStates::RecurrentStates(const Model& model, int count, const Ram& ram) {
-  for (const Layer& layer : model.layers) {
-    parts_.push_back({state_floats_, model.spec.recurrent ? floats_of(model.spec, layer) : 0});
+RecurrentStates::RecurrentStates(const Model& model, int count, const Ram& ram,
+                                 const std::optional<std::vector<int>>& layers) {
+  for (int i = 0; i < int(model.layers.size()); ++i) {
+    const Layer& layer = model.layers[std::size_t(i)];
+    const bool is_here =
+        model.spec.recurrent && (!layers || std::ranges::find(*layers, i) != layers->end());
+    parts_.push_back({state_floats_, is_here ? floats_of(model.spec, layer) : 0});
     state_floats_ += parts_.back().floats;
   }
   if (empty()) return;
@@ -31,6 +35,11 @@ std::span<float> RecurrentStates::at(int state, int layer) const {
   const Part& part = parts_[std::size_t(layer)];
   RIGCAST_ASSERT(part.floats > 0);
   return {begin(state) + part.begin, part.floats};
+}
+
+void RecurrentStates::begin(std::span<const StepSequence> sequences, int layer) {
+  for (const StepSequence& s : sequences)
+    if (s.cached == 0) std::ranges::fill(at(s.state, layer), 0.0f);
 }
 
 void RecurrentStates::clear(int state) { std::fill_n(begin(state), state_floats_, 0.0f); }

@@ -5,9 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "engine/backends/cpu/step/cpu_step.hpp"
 #include "engine/memory/ram.hpp"
 #include "engine/model/model.hpp"
 
@@ -15,9 +17,10 @@ namespace rigcast::engine {
 
 class RecurrentStates {
  public:
-  /// Room for `count` sequences, charged here; of a model without recurrent layers, nothing. Throws
-  /// ShortOfMemory.
-  RecurrentStates(const Model& model, int count, const Ram& ram);
+  /// Room for `count` sequences, charged here; of a model without recurrent layers, nothing.
+  /// `layers`: those that have a state here; absent: all. Throws ShortOfMemory.
+  RecurrentStates(const Model& model, int count, const Ram& ram,
+                  const std::optional<std::vector<int>>& layers = {});
 
   /// Floats of a layer's state. A mixer with heads: their states, then what it convolved of the
   /// tokens before.
@@ -26,7 +29,8 @@ class RecurrentStates {
   /// Bytes of a state: of all layers.
   std::size_t bytes() const { return state_floats_ * sizeof(float); }
 
-  /// Before the first token.
+  /// Before a layer's tokens of a step: the states of sequences without a token before are empty.
+  void begin(std::span<const StepSequence> sequences, int layer);
   void clear(int state);
   void copy(int from, int to);
 

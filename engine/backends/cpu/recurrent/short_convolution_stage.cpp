@@ -37,6 +37,7 @@ void ShortConvolutionStage::project(Worker& worker, int layer) {
     cpu::resize_at_least(mixed_, 3 * floats);
     cpu::resize_at_least(gated_, floats);
     cpu::resize_at_least(out_, floats);
+    states_.begin(step_.sequences, layer);
     const double state = double(step_.sequences.size()) * double(states_.at(0, layer).size_bytes());
     step_.bytes += {double(attention_weight_bytes(w)), state, state};
   };

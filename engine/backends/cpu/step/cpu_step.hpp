@@ -32,7 +32,8 @@ struct CpuOptions {
   Allocator kv_memory{};  // tracked by its provider; absent: large pages, counted on `ram`
   Ram ram{};              // charged with weights, cache and buffers
   int states = 1;         // sequences of which recurrent layers keep a state
-  StopFlag stop{};        // when set, work in progress ends with Interrupted
+  std::optional<std::vector<int>> state_layers{};  // that keep one here; absent: all
+  StopFlag stop{};  // when set, work in progress ends with Interrupted
   /// Blocks that layers with a window keep, of one sequence (window_ring.hpp); 0: all. Absent: all,
   /// but in a CpuExecutor as many as its steps need.
   std::optional<TokenCount> window_blocks{};

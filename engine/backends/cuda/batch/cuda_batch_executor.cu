@@ -26,6 +26,7 @@
 #include "engine/backends/cuda/steps/token_inputs.cuh"
 #include "engine/kernels/cuda/attention/decode_attention.cuh"
 #include "engine/kernels/cuda/attention/step_attention.cuh"
+#include "engine/run/lost_states.hpp"
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -132,6 +133,7 @@ class CudaBatchExecutor : public BatchExecutor {
                 pool_.size, pool_.limits.host_blocks, placement.host_memory),
         ring_(make_ring()),
         blocks_(memory_, ring_ ? &*ring_ : nullptr, pool_.limits.block_tokens),
+        lost_states_(pool_.limits.step_sequences),
         inputs_(state_->device.vram, pool_.limits),
         graphs_wanted_(placement.graphs && is_gpu_alone()),
         token_inputs_(stream(), state_->buffers) {
@@ -201,6 +203,7 @@ class CudaBatchExecutor : public BatchExecutor {
   std::optional<ColdRing> ring_;  // absent: no block is cold
   StepBlocks blocks_;
   bool has_cold_blocks_ = false;  // the step that is computed
+  LostStates lost_states_;
   StepInputs inputs_;
   bool graphs_wanted_;
   TokenGraphs token_graphs_;
@@ -238,6 +241,7 @@ void CudaBatchExecutor::queue_one(const SequenceStep& sequence, bool choose) {
     mode = SamplingMode::kSampled;
   }
   token_inputs_.place_position(sequence.cached);
+  token_inputs_.place_state(sequence.state);
   token_inputs_.place_token(sequence.tokens.front());
   const int splits = splits_of_token(*state_, padded_context(sequence.cached + 1));
   if (recorder_)
@@ -339,6 +343,7 @@ SequenceRows CudaBatchExecutor::rows_of(const RowOrder& order, const StepShape& 
   rows.rows = shape.singles + int(order.tokens) - int(order.singles.size());
   rows.ids = inputs_.ids();
   rows.at = inputs_.rows();
+  rows.states = inputs_.states();
   rows.tables = inputs_.tables();
   rows.table_stride = shape.table;
   rows.splits = step_splits(shape.singles, state_->attention_groups(), int(shape.context));
@@ -371,6 +376,8 @@ void CudaBatchExecutor::compute(std::span<const SequenceStep> sequences, const R
   state_->stop.throw_if_requested();
   if (state_->host) state_->host->side.layers().record_into(recorder_);
   has_cold_blocks_ = blocks_.place(sequences);
+  const bool keeps_states = state_->spec().recurrent.has_value();
+  if (keeps_states) lost_states_.begin(sequences);
   try {
     if (is_one_token(order))
       queue_one(sequences.front(), !all_logits);
@@ -383,6 +390,7 @@ void CudaBatchExecutor::compute(std::span<const SequenceStep> sequences, const R
     token_inputs_.forget_draw();
     throw;
   }
+  if (keeps_states) lost_states_.end(sequences);
   moved_ += moved_bytes(*state_, sequences);
 }
 

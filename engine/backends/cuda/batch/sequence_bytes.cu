@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/model/kv_bytes.hpp"
 #include "engine/model/model_bytes.hpp"
 
 namespace rigcast::engine::cuda {
@@ -40,7 +41,10 @@ MovedBytes moved_bytes(const State& s, std::span<const SequenceStep> sequences) 
     if (s.on_host().streamed(layer)) moved.to_gpu += s.streamed.layer_bytes(layer);
     moved.weights +=
         double(attention_weight_bytes(s.model.layer(layer))) + ffn_weights(s.model, layer, tokens);
-    if (!s.on_host().cache(layer)) moved += kv_bytes(s, layer, sequences);
+    if (s.kv.cache().layer(layer) >= 0) moved += kv_bytes(s, layer, sequences);
+    const double states = double(sequences.size()) * state_bytes(s.spec(), layer);
+    moved.kv_read += states;
+    moved.kv_written += states;
   }
   if (!s.on_host().head()) moved.weights += double(head_weight_bytes(*s.model.model));
   return moved;

@@ -16,7 +16,7 @@ std::size_t longest_table(const BatchLimits& limits) {
   return std::size_t((tokens + limits.block_tokens - 1) / limits.block_tokens);
 }
 
-std::size_t header_bytes(int rows) { return (3 * std::size_t(rows) * 4 + 15) / 16 * 16; }
+std::size_t header_bytes(int rows) { return (4 * std::size_t(rows) * 4 + 15) / 16 * 16; }
 
 std::size_t all_bytes(const BatchLimits& limits) {
   const auto tables = std::size_t(limits.step_sequences + kRowPadding) * longest_table(limits);
@@ -37,6 +37,7 @@ void StepInputs::place(std::span<const SequenceStep> sequences, const RowOrder& 
   auto* const ids = staging_.as<std::int32_t>();
   std::int32_t* const positions = ids + tokens_;
   std::int32_t* const owners = positions + tokens_;
+  std::int32_t* const states = owners + tokens_;
   auto* const tables = reinterpret_cast<std::byte**>(staging_.as<std::byte>() + header_bytes_);
   chunks_.clear();
   int row = 0, table = 0;
@@ -45,6 +46,7 @@ void StepInputs::place(std::span<const SequenceStep> sequences, const RowOrder& 
       ids[row] = s.tokens[i];
       positions[row] = std::int32_t(s.cached) + std::int32_t(i);
       owners[row] = table;
+      states[row] = s.state;
     }
     const std::size_t listed = std::min(s.blocks.size(), std::size_t(shape.table));
     for (std::size_t b = 0; b < listed; ++b)
@@ -54,6 +56,7 @@ void StepInputs::place(std::span<const SequenceStep> sequences, const RowOrder& 
   for (const int i : order.singles) add(sequences[std::size_t(i)]);
   for (; row < shape.singles; ++row, ++table) {
     ids[row] = positions[row] = 0;
+    states[row] = -1;
     owners[row] = table;
     tables[std::int64_t(table) * shape.table] = blocks.unused_block();
   }

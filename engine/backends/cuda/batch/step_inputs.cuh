@@ -1,6 +1,6 @@
 #pragma once
-// What the kernels of a step read besides weights and cache: token ids, positions, and the block
-// tables of the step's sequences, copied to the GPU at once.
+// What the kernels of a step read besides weights and cache: token ids, positions, states and the
+// block tables of the step's sequences, copied to the GPU at once.
 
 #include <span>
 
@@ -32,6 +32,8 @@ class StepInputs {
 
   const std::int32_t* ids() const { return on_gpu<std::int32_t>(0); }
   StepRows rows() const { return {ids() + tokens_, ids() + 2 * std::int64_t(tokens_)}; }
+  /// By row: the number of its sequence's state; -1: the row is nobody's.
+  const std::int32_t* states() const { return ids() + 3 * std::int64_t(tokens_); }
   std::byte* const* tables() const { return on_gpu<std::byte*>(header_bytes_); }
   /// The chunks of the last step that was placed.
   std::span<const PromptChunk> chunks() const { return chunks_; }

@@ -18,6 +18,8 @@ void check_sequence(const SequenceStep& s, const BatchLimits& limits) {
   if (s.cached + TokenCount(s.tokens.size()) > kMaxContext)
     throw std::invalid_argument(fmt::format(
         "a GPU decodes contexts of up to {} tokens where it has several sequences", kMaxContext));
+  if (s.state < 0 || s.state >= limits.step_sequences)
+    throw std::invalid_argument(fmt::format("there is no state {}", s.state));
   for (const int block : s.blocks)
     if (block < 0 || block >= limits.blocks)
       throw std::invalid_argument(fmt::format("the pool has no block {}", block));

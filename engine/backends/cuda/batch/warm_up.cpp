@@ -41,7 +41,7 @@ void step_of_both_kinds(BatchExecutor& executor, std::span<const int> blocks,
   if (blocks.size() < 3 || limits.step_sequences < 2 || count < 2) return;
   const SequenceStep steps[] = {
       {tokens.first(std::size_t(count)), limits.block_tokens, blocks.first(2), nullptr},
-      {{&kToken, 1}, 0, blocks.subspan(2, 1), nullptr}};
+      {{&kToken, 1}, 0, blocks.subspan(2, 1), nullptr, 1}};
   static_cast<void>(executor.step(steps));
 }
 
@@ -64,7 +64,8 @@ class SharedContext {
   std::vector<SequenceStep> steps(int rows, std::vector<Sampler>* samplers) const {
     std::vector<SequenceStep> all;
     for (std::size_t i = 0; i < std::size_t(rows); ++i)
-      all.push_back({{&kToken, 1}, cached_, tables_[i], samplers ? &(*samplers)[i] : nullptr});
+      all.push_back(
+          {{&kToken, 1}, cached_, tables_[i], samplers ? &(*samplers)[i] : nullptr, int(i)});
     return all;
   }
 

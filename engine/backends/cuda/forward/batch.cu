@@ -69,6 +69,19 @@ void attend(State& s, TokenCount cached, int layer, int tokens) {
     attend_staged(f, s.streamed.cache(), cached, layer, tokens);
   else
     attend_on_gpu(f, s.kv, layer, tokens);
+  if (f.layer(layer).attention_gate)
+    multiply_by_gates(f.stream, gated_rows(f, f.layer(layer)), tokens, f.buffers.batch.x);
+}
+
+// hidden += a recurrent layer's mixer of the first rows
+void mixer(State& s, int layer, int tokens) {
+  const ForwardContext f = s.forward();
+  const DeviceLayer& w = f.layer(layer);
+  project_mixer(f, w, tokens);
+  mix_together(f.stream, w, mixer_inputs(f, s.states, layer),
+               {tokens, f.buffers.token.position, f.buffers.token.state},
+               {{}, nullptr, f.buffers.batch.x});
+  add_mixer_output(f, w, tokens);
 }
 
 void experts(State& s, const PrefillOffload& offload, TokenCount cached, int layer, int tokens) {
@@ -98,7 +111,7 @@ void queue_layer(State& s, const PrefillOffload& offload, TokenCount cached, int
       case FusedBlock::kExperts: experts(s, offload, cached, layer, tokens); break;
       case FusedBlock::kDeltaNet:
       case FusedBlock::kMamba:
-      case FusedBlock::kShortConvolution: RIGCAST_ASSERT(!"a layer that a GPU computes");
+      case FusedBlock::kShortConvolution: mixer(s, layer, tokens); break;
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 #include <span>
+#include <vector>
 
 #include "engine/backends/cuda/forward/branch.cuh"
 #include "engine/backends/cuda/forward/joined_matrices.hpp"
@@ -246,6 +247,46 @@ void multiply_ffn_of_rows(const ForwardContext& f, const GateUp& w, const __half
   add_large_batch(f, down, tokens);
 }
 
+// Rows of products, `stride` values apart: as many as all matrices have rows.
+struct Projected {
+  float* to = nullptr;
+  std::int64_t stride = 0;
+};
+
+// A norm of the first rows of vectors.hidden, and where it goes.
+struct PlacedNorm {
+  Norm by;
+  __half* to = nullptr;
+};
+
+// Multiplies all matrices by the norm of the first rows of vectors.hidden. A matrix that is there
+// twice, one behind the other, need not be multiplied twice.
+void project(const ForwardContext& f, const PlacedNorm& input, Matrices matrices, int tokens,
+             bool tiled, const Projected& y) {
+  std::vector<SmallBatchJob> all;
+  float* to = y.to;
+  for (const DeviceMatrix* m : matrices) {
+    if (all.empty() || all.back().w.soa != m->soa) all.push_back({*m, to});
+    to += m->rows;
+  }
+  const auto by_launches = [&](const auto& multiply_jobs) {
+    for (std::span<const SmallBatchJob> jobs = all; !jobs.empty();
+         jobs = jobs.subspan(std::min(jobs.size(), kMaxJobs)))
+      multiply_jobs(jobs.first(std::min(jobs.size(), kMaxJobs)));
+  };
+  if (tiled) {
+    const TiledBatch x = tiled_norm(f, input.by, tokens, input.to);
+    return by_launches(
+        [&](std::span<const SmallBatchJob> jobs) { tiled_gemm(jobs, x, {y.stride}, f.stream); });
+  }
+  const __half* const x = norm(f, input.by, tokens, input.to);
+  if (!is_small_batch(f, tokens, matrices))
+    return multiply(f, matrices, tokens, {y.to, ValueType::kF32, false, x});
+  by_launches([&](std::span<const SmallBatchJob> jobs) {
+    small_batch_gemm(jobs, {x, tokens}, {y.stride}, f.stream);
+  });
+}
+
 // The FFN of the layer's norm of the first rows of vectors.hidden.
 void multiply_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens,
                   const BranchMatrix& down) {
@@ -320,21 +361,28 @@ void project_latent(const ForwardContext& f, const DeviceLayer& w, int tokens) {
 
 void project_qkv(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   if (w.latent) return project_latent(f, w, tokens);
-  float* const to = f.buffers.vectors.projected;
-  const int q = q_width(w.attention), kv = kv_width(w.attention);
-  const SmallBatchJob all[] = {{w.q, to}, {w.k, to + q}, {w.v, to + q + kv}};
-  const auto jobs = std::span(all).first(w.v ? 3 : w.k ? 2 : 1);
-  const int stride = projected_width(w.attention, w.rule);
-  const Norm by = attention_norm(f, w);
-  __half* const place = place_of_norm(f, w);
-  if (has_tiled_norm(f, w, tokens, has_tiled_qkv(f, w, tokens)))
-    return tiled_gemm(jobs, tiled_norm(f, by, tokens, place), {stride}, f.stream);
-  const __half* const x = norm(f, by, tokens, place);
-  if (is_small_batch(f, tokens, {&w.q, &key_matrix(w), &value_matrix(w)}))
-    return small_batch_gemm(jobs, {x, tokens}, {stride}, f.stream);
-  const Product product{to, ValueType::kF32, false, x};
-  if (!w.k) return multiply(f, {&w.q}, tokens, product);
-  multiply(f, {&w.q, &w.k, &value_matrix(w)}, tokens, product);
+  const ActivationBuffers& v = f.buffers.vectors;
+  const std::int64_t stride =
+      qkv_width(w.attention) + (w.attention_gate ? q_width(w.attention) : 0);
+  const PlacedNorm by{attention_norm(f, w), place_of_norm(f, w)};
+  const bool tiled = has_tiled_norm(f, w, tokens, has_tiled_qkv(f, w, tokens));
+  // Without keys of its own: it attends to another layer's cache.
+  if (!w.k) return project(f, by, {&w.q}, tokens, tiled, {v.projected, q_width(w.attention)});
+  project(f, by, {&w.q, &w.k, &value_matrix(w)}, tokens, tiled,
+          {w.attention_gate ? v.mixed : v.projected, stride});
+  if (w.attention_gate) take_queries(f.stream, gated_rows(f, w), tokens, v.projected);
+}
+
+void project_mixer(const ForwardContext& f, const DeviceLayer& w, int tokens) {
+  const PlacedNorm by{attention_norm(f, w), f.buffers.batch.x};
+  const Projected to{f.buffers.vectors.mixed, mixed_width(w)};
+  const auto project_all = [&](Matrices matrices) {
+    project(f, by, matrices, tokens, is_tiled(f, tokens, matrices), to);
+  };
+  if (w.mixer_gate)
+    project_all({&w.mixer_in, &w.mixer_gate, &w.mixer_alpha, &w.mixer_beta});
+  else
+    project_all({&w.mixer_in});
 }
 
 bool takes_tiled_attention(const ForwardContext& f, const DeviceLayer& w, int tokens) {
@@ -344,6 +392,12 @@ bool takes_tiled_attention(const ForwardContext& f, const DeviceLayer& w, int to
 void add_attention_output(const ForwardContext& f, const DeviceLayer& w, int tokens, bool tiled) {
   const Branch branch(f, w.attention_post_norm);
   multiply_attention(f, of_branch(w.output, w.output_bias, branch), tokens, tiled);
+  branch.finish(tokens);
+}
+
+void add_mixer_output(const ForwardContext& f, const DeviceLayer& w, int tokens) {
+  const Branch branch(f, w.attention_post_norm);
+  multiply_attention(f, of_branch(w.mixer_out, nullptr, branch), tokens, false);
   branch.finish(tokens);
 }
 

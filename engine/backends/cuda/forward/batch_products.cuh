@@ -21,6 +21,9 @@ void norm_rows(const ForwardContext& f, int first, int tokens, const float* weig
 /// them. Where the FFN is beside attention, the norm stays for it in the place of vectors.normed.
 void project_qkv(const ForwardContext& f, const DeviceLayer& w, int tokens);
 
+/// vectors.mixed = what a recurrent layer's first matrices give for these rows
+void project_mixer(const ForwardContext& f, const DeviceLayer& w, int tokens);
+
 /// True if add_attention_output() can take the attention output tiled (tile_order.hpp).
 bool takes_tiled_attention(const ForwardContext& f, const DeviceLayer& w, int tokens);
 
@@ -28,6 +31,9 @@ bool takes_tiled_attention(const ForwardContext& f, const DeviceLayer& w, int to
 /// `tiled`: batch.x is tiled.
 void add_attention_output(const ForwardContext& f, const DeviceLayer& w, int tokens,
                           bool tiled = false);
+
+/// The same of a recurrent layer's last matrix.
+void add_mixer_output(const ForwardContext& f, const DeviceLayer& w, int tokens);
 
 /// vectors.hidden += down times (function(gate times x) * (up times x)), normed and scaled as the
 /// model has it, for x, the layer's norm of the first rows of vectors.hidden, or that of attention,

@@ -29,6 +29,21 @@ AttentionWidths attention_widths(const Model& model) {
   return widths;
 }
 
+MixedWidths mixed_widths(const Model& model) {
+  MixedWidths widths;
+  const auto raise = [](std::int64_t& to, std::int64_t width) { to = std::max(to, width); };
+  for (const Layer& l : model.layers) {
+    const AttentionShape& a = l.attention;
+    if (l.has_attention_gate()) raise(widths.mixed, 2 * a.q_width() + 2 * a.kv_width());
+    if (!l.is_recurrent()) continue;
+    raise(widths.mixed,
+          l.mixer_in.rows + l.mixer_gate.rows + l.mixer_alpha.rows + l.mixer_beta.rows);
+    raise(widths.convolved, l.mixer.convolved());
+    raise(widths.out, l.mixer_out.columns);
+  }
+  return widths;
+}
+
 LatentSizes latent_sizes(const Model& model) {
   LatentSizes sizes;
   const auto raise = [](std::int64_t& to, std::int64_t width) { to = std::max(to, width); };
@@ -48,12 +63,16 @@ ActivationSizes activation_sizes(const Model& model, int tokens) {
   const std::int64_t n = tokens;
   const auto tables = std::int64_t(rope_tables(model.hyper, model.rope_factors).size());
   const std::int64_t projected = std::max(widths.qkv, latent_sizes(model).projected);
+  const MixedWidths mixers = mixed_widths(model);
+  const std::int64_t inputs = model.input_embedding.columns;
   return {n * model.spec.hidden,
           n * projected,
           tables * n * most_rope_pairs(model.hyper),
           n * widths.q,
-          n * model.input_embedding.columns,
-          std::min(tokens, kOwnInputRows) * model.input_embedding.columns};
+          n * mixers.mixed,
+          n * mixers.convolved,
+          n * inputs,
+          std::min(tokens, kOwnInputRows) * inputs};
 }
 
 TokenSizes token_sizes(const Model& model, int splits) {
@@ -62,14 +81,15 @@ TokenSizes token_sizes(const Model& model, int splits) {
   const FfnWidths ffn = ffn_widths(model);
   const std::int64_t of_experts = ffn.expert * (m.moe ? m.moe->experts_used : 0) + ffn.shared;
   const LatentSizes latent = latent_sizes(model);
-  return {std::max(widths.q, latent.input), std::max({ffn.dense, of_experts, latent.values}),
-          splits * widths.heads, splits * widths.q};
+  return {std::max({widths.q, mixed_widths(model).out, latent.input}),
+          std::max({ffn.dense, of_experts, latent.values}), splits * widths.heads,
+          splits * widths.q};
 }
 
 PrefillSizes prefill_sizes(const Model& model, int tokens) {
   const std::int64_t n = tokens, ffn_hidden = ffn_widths(model).widest();
   return {n * std::max({model.spec.hidden, attention_widths(model).q, latent_sizes(model).input,
-                        ffn_hidden}),
+                        mixed_widths(model).out, ffn_hidden}),
           2 * n * ffn_hidden};
 }
 

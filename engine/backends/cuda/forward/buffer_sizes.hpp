@@ -22,6 +22,13 @@ struct AttentionWidths {
 };
 AttentionWidths attention_widths(const Model& model);
 
+/// Widths of the widest recurrent mixer, or attention with a gate: of what the first matrices give,
+/// of what is convolved, and of what the last matrix takes. 0: the model has none.
+struct MixedWidths {
+  std::int64_t mixed = 0, convolved = 0, out = 0;
+};
+MixedWidths mixed_widths(const Model& model);
+
 /// Of latent attention: all projections of a token, the widest input of a product, and the values
 /// of all heads; 0: the model has none.
 struct LatentSizes {
@@ -36,6 +43,7 @@ inline constexpr int kOwnInputRows = 64;
 struct ActivationSizes {
   std::int64_t hidden = 0;  // of `hidden`, of `normed` and of `quantized`
   std::int64_t projected = 0, rope_cos_sin = 0, queries = 0;
+  std::int64_t mixed = 0, convolved = 0;
   std::int64_t layer_inputs = 0, own_inputs = 0;
 };
 ActivationSizes activation_sizes(const Model& model, int tokens);

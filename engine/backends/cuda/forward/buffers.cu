@@ -48,6 +48,8 @@ void allocate_activations(ActivationBuffers& v, const Model& model, int ubatch, 
   all.add(v.projected, sizes.projected);
   all.add(v.rope_cos_sin, sizes.rope_cos_sin);
   all.add(v.queries, sizes.queries);
+  all.add(v.mixed, sizes.mixed);
+  all.add(v.convolved, sizes.convolved);
   if (sizes.layer_inputs > 0) {
     all.add(v.layer_inputs, sizes.layer_inputs);
     all.add(v.own_inputs, sizes.own_inputs);
@@ -77,6 +79,7 @@ void allocate_token_buffers(DecodeBuffers& v, const Model& model, int splits, Vr
   one.add(v.argmax, 1);
   one.add(v.sampling, 1);
   one.add(v.position, 1);
+  one.add(v.state, 1);
   v.memory = one.allocate(vram);
   v.chosen.used = used;
 }
@@ -124,6 +127,7 @@ Buffers::Buffers(const Model& model, int ubatch, int splits, Vram& vram, const S
     RIGCAST_CUDA_CALL(cudaMemsetAsync(to, 0, std::size_t(count) * sizeof(float), stream.get()));
   };
   clear(vectors.projected, sizes.projected);
+  clear(vectors.mixed, sizes.mixed);
   clear(vectors.normed, sizes.hidden);
 }
 

@@ -22,10 +22,13 @@ namespace rigcast::engine::cuda {
 struct ActivationBuffers {
   int tokens = 0;
   std::int32_t* ids = nullptr;
-  float* hidden = nullptr;            // [hidden]
-  float* normed = nullptr;            // [hidden]
-  QuantizedActivations quantized;     // [hidden]: `normed` as integers
-  float* projected = nullptr;         // [q | k | v]
+  float* hidden = nullptr;         // [hidden]
+  float* normed = nullptr;         // [hidden]
+  QuantizedActivations quantized;  // [hidden]: `normed` as integers
+  float* projected = nullptr;      // [q | k | v]
+  // What first matrices of recurrent layers give, or those of attention with a gate: [q and gate |
+  // k | v]; a work buffer of recurrent layers.
+  float *mixed = nullptr, *convolved = nullptr;
   RopeAngle* rope_cos_sin = nullptr;  // [pairs], all rows of one table after another
   __half* queries = nullptr;          // [heads][head_dim]
   float* layer_inputs = nullptr;      // [layers][input's width]
@@ -49,6 +52,7 @@ struct DecodeBuffers {
   ArgmaxState* argmax = nullptr;
   SampleState* sampling = nullptr;
   std::int32_t* position = nullptr;  // position: number of tokens in the cache
+  std::int32_t* state = nullptr;     // the number of the sequence's state in recurrent layers
   VramPiece memory;
 };
 

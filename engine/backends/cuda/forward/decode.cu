@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "core/base/error.hpp"
 #include "engine/backends/cuda/forward/branch.cuh"
@@ -81,6 +82,9 @@ Outputs attn_out_form(const DecodeBuffers& token, bool floats) {
   return floats ? Outputs{{}, token.attn_out} : Outputs{token.attn_out_quantized};
 }
 
+// A gate is multiplied with floats.
+bool attends_in_floats(const DeviceLayer& w) { return w.attention_gate || needs_floats(w.output); }
+
 // Receives the host's partial attention over cold blocks, as one more split.
 void receive_cold_partials(const ForwardContext& f, HostOffload& host, const AttentionShape& a,
                            int split) {
@@ -119,7 +123,7 @@ void attend_on_gpu(const ForwardContext& f, KvState& kv, HostOffload* host, int 
   kv.done(kept);
   if (of_host > 0) receive_cold_partials(f, *host, a, splits++);
   merge_partials(f.stream, token.partials, splits, a.heads, int(a.head_dim),
-                 attn_out_form(token, needs_floats(f.layer(layer).output)), f.layer(layer).sinks);
+                 attn_out_form(token, attends_in_floats(f.layer(layer))), f.layer(layer).sinks);
 }
 
 void attend_on_host(const ForwardContext& f, HostOffload& host, int layer) {
@@ -128,7 +132,7 @@ void attend_on_host(const ForwardContext& f, HostOffload& host, int layer) {
   const int q = q_width(a);
   host.send({{f.buffers.vectors.projected, projected_width(a, f.layer(layer).rule)}});
   host.receive({{token.attn_out, q}});
-  if (!needs_floats(f.layer(layer).output))
+  if (!attends_in_floats(f.layer(layer)))
     quantize_tokens({token.attn_out, q}, token.attn_out_quantized, f.stream, Start::kEarly);
 }
 
@@ -138,18 +142,24 @@ void attend(const ForwardContext& f, KvState& kv, HostOffload* host, int layer, 
     attend_on_host(f, *host, layer);
   else
     attend_on_gpu(f, kv, host, layer, splits);
+  const DeviceLayer& w = f.layer(layer);
+  if (!w.attention_gate) return;
+  const Outputs out = attn_out_form(f.buffers.token, needs_floats(w.output));
+  multiply_by_gates(f.stream, gated_rows(f, w), f.buffers.token.attn_out,
+                    {out.quantized, out.floats});
 }
 
 // vectors.projected = [q | k | v] of the normed hidden state
 void project_qkv(const ForwardContext& f, const DeviceLayer& w, PendingSum& pending) {
-  const int q = q_width(w.attention), kv = kv_width(w.attention);
-  float* const projected = f.buffers.vectors.projected;
+  const int q = int(w.q.rows), kv = kv_width(w.attention);
+  float* const projected = w.attention_gate ? f.buffers.vectors.mixed : f.buffers.vectors.projected;
   const bool floats =
       any_needs_floats(w.q, w.k, w.v) || (w.parallel_ffn && any_needs_floats(w.gate, w.up));
   const Inputs x = norm(f, attention_norm(f, w), floats, pending);
   const MatvecJob projections[] = {
       {w.q, projected}, {w.k, projected + q}, {w.v, projected + q + kv}};
   matvec(std::span(projections).first(w.v ? 3 : w.k ? 2 : 1), x, f.stream, Start::kEarly);
+  if (w.attention_gate) take_queries(f.stream, gated_rows(f, w), 1, f.buffers.vectors.projected);
 }
 
 // hidden += output matrix times x + bias
@@ -213,6 +223,31 @@ Inputs ffn_inputs(const ForwardContext& f, const DeviceLayer& w, PendingSum& pen
   const ActivationBuffers& v = f.buffers.vectors;
   if (w.parallel_ffn) return {v.quantized, v.normed};
   return norm(f, w.ffn_norm, any_needs_floats(w.gate, w.up), pending);
+}
+
+// hidden += a recurrent layer's mixer of the normed hidden state
+void mixer(State& s, const ForwardContext& f, int layer, PendingSum& pending) {
+  const DeviceLayer& w = f.layer(layer);
+  const DecodeBuffers& token = f.buffers.token;
+  const Inputs x =
+      norm(f, attention_norm(f, w),
+           any_needs_floats(w.mixer_in, w.mixer_gate, w.mixer_alpha, w.mixer_beta), pending);
+  float* to = f.buffers.vectors.mixed;
+  std::vector<MatvecJob> jobs;
+  for (const DeviceMatrix* m : {&w.mixer_in, &w.mixer_gate, &w.mixer_alpha, &w.mixer_beta}) {
+    if (*m) jobs.push_back({*m, to});
+    to += m->rows;
+  }
+  const std::size_t first = std::min(jobs.size(), kMaxJobs);
+  matvec(std::span(jobs).first(first), x, f.stream, Start::kEarly);
+  matvec(std::span(jobs).subspan(first), x, f.stream, Start::kEarly);
+  const Outputs mixed = attn_out_form(token, needs_floats(w.mixer_out));
+  mix_apart(f.stream, w, mixer_inputs(f, s.states, layer), {1, token.position, token.state},
+            {mixed.quantized, mixed.floats});
+  const Branch branch(f, w.attention_post_norm);
+  const MatvecJob output{w.mixer_out, branch.to(), nullptr, branch.added_to()};
+  matvec({&output, 1}, {token.attn_out_quantized, token.attn_out}, f.stream, Start::kEarly);
+  pending.put(branch);
 }
 
 void ffn(const ForwardContext& f, const DeviceLayer& w, PendingSum& pending) {
@@ -357,7 +392,7 @@ void queue_layer(State& s, int layer, int splits, PendingSum& pending, StageList
         break;
       case FusedBlock::kDeltaNet:
       case FusedBlock::kMamba:
-      case FusedBlock::kShortConvolution: RIGCAST_ASSERT(!"a layer that a GPU computes");
+      case FusedBlock::kShortConvolution: mixer(s, f, layer, pending); break;
     }
   }
 }

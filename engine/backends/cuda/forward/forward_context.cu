@@ -106,6 +106,19 @@ NewTokenInputs new_token_inputs(const ForwardContext& f, int layer) {
   return p;
 }
 
+GatedRows gated_rows(const ForwardContext& f, const DeviceLayer& w) {
+  return {f.buffers.vectors.mixed, q_width(w.attention), kv_width(w.attention),
+          int(w.attention.head_dim)};
+}
+
+MixerInputs mixer_inputs(const ForwardContext& f, const DeviceStates& states, int layer,
+                         int first) {
+  const DeviceLayer& w = f.layer(layer);
+  const ActivationBuffers& v = f.buffers.vectors;
+  return {v.mixed + first * mixed_width(w), v.convolved + first * w.mixer.convolved(),
+          f.hyper().norm_eps, states.of(layer)};
+}
+
 LatentRows latent_inputs(const ForwardContext& f, int layer, int tokens) {
   const DeviceLayer& w = f.layer(layer);
   return latent_rows(w, f.hyper(), latent_places(w, f.buffers.vectors.projected, tokens),

@@ -4,6 +4,8 @@
 
 #include "engine/backends/cuda/forward/buffers.cuh"
 #include "engine/backends/cuda/latent/latent_stage.cuh"
+#include "engine/backends/cuda/recurrent/device_states.cuh"
+#include "engine/backends/cuda/recurrent/mixers.cuh"
 #include "engine/backends/cuda/weights/placed_model.cuh"
 #include "engine/cuda/cublas/matmul.cuh"
 #include "engine/cuda/cuda_stream.cuh"
@@ -12,6 +14,7 @@
 #include "engine/kernels/cuda/kv/cache.cuh"
 #include "engine/kernels/cuda/kv/new_tokens.cuh"
 #include "engine/kernels/cuda/matvec/router.cuh"
+#include "engine/kernels/cuda/recurrent/attention_gate.cuh"
 
 namespace rigcast::engine::cuda {
 
@@ -52,6 +55,13 @@ Norm final_norm(const ForwardContext& f);
 
 /// Inputs for storing a layer's new tokens: vectors.projected holds contiguous rows [q | k | v].
 NewTokenInputs new_token_inputs(const ForwardContext& f, int layer);
+
+/// Rows of vectors.mixed as a layer's attention with a gate has them.
+GatedRows gated_rows(const ForwardContext& f, const DeviceLayer& w);
+
+/// What a recurrent layer's mixer takes of rows from `first` on.
+MixerInputs mixer_inputs(const ForwardContext& f, const DeviceStates& states, int layer,
+                         int first = 0);
 
 /// The same of a layer with latent attention, whose projections are at latent_places() of
 /// vectors.projected.

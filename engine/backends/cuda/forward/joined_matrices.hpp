@@ -6,10 +6,10 @@
 
 namespace rigcast::engine::cuda {
 
-/// visit({&layer.q, &layer.k, &layer.v}) and so on, for every product of attention, a dense FFN and
-/// a shared expert. The layer may be a Layer or a DeviceLayer; matrices that it does not have are
-/// visited as well, but for that of values: keys are values then, and have their rows twice in a
-/// product.
+/// visit({&layer.q, &layer.k, &layer.v}) and so on, for every product of attention, a recurrent
+/// mixer, a dense FFN and a shared expert. The layer may be a Layer or a DeviceLayer; matrices that
+/// it does not have are visited as well, but for that of values: keys are values then, and have
+/// their rows twice in a product.
 template <class AnyLayer, class Visit>
 void for_each_product(const AnyLayer& layer, const Visit& visit) {
   using Matrices = std::initializer_list<const decltype(AnyLayer::q)*>;
@@ -19,6 +19,11 @@ void for_each_product(const AnyLayer& layer, const Visit& visit) {
   visit(Matrices{&layer.k_b});
   visit(Matrices{&layer.v_b});
   visit(Matrices{&layer.output});
+  if (layer.mixer_gate.rows > 0)
+    visit(Matrices{&layer.mixer_in, &layer.mixer_gate, &layer.mixer_alpha, &layer.mixer_beta});
+  else
+    visit(Matrices{&layer.mixer_in});
+  visit(Matrices{&layer.mixer_out});
   visit(Matrices{&layer.gate, &layer.up});
   visit(Matrices{&layer.down});
   visit(Matrices{&layer.input_gate});

@@ -105,7 +105,8 @@ bool attend_on_gpu(const ForwardContext& f, KvState& kv, const SequenceRows& ste
   norm_wide_heads(f, layer, step.rows);
   rope_and_store(f.stream, new_token_inputs(f, layer), cache, 0, step.rows, step.at,
                  f.buffers.vectors.queries);
-  const bool tiled = step.chunks.empty() && takes_tiled_attention(f, f.layer(layer), step.rows);
+  const bool tiled = step.chunks.empty() && !f.layer(layer).attention_gate &&
+                     takes_tiled_attention(f, f.layer(layer), step.rows);
   attend_singles(f, step, cache, layer, tiled ? tiled_tokens(step.rows) : 0);
   for (const PromptChunk& chunk : step.chunks) attend_chunk(f, step, chunk, cache, layer);
   kv.done(kept);
@@ -121,7 +122,24 @@ void queue_attention(State& s, const SequenceRows& step, int layer) {
     attend_on_host(f, *s.host, layer, step.owners, step.rows);
   else
     tiled = attend_on_gpu(f, s.kv, step, layer);
+  if (w.attention_gate) multiply_by_gates(f.stream, gated_rows(f, w), step.rows, f.buffers.batch.x);
   add_attention_output(f, w, step.rows, tiled);
+}
+
+// Single rows at once, then each chunk.
+void queue_mixer(State& s, const SequenceRows& step, int layer) {
+  const ForwardContext f = s.forward();
+  const DeviceLayer& w = f.layer(layer);
+  project_mixer(f, w, step.rows);
+  mix_apart(f.stream, w, mixer_inputs(f, s.states, layer),
+            {step.singles, step.at.position, step.states}, {{}, nullptr, f.buffers.batch.x});
+  for (const PromptChunk& chunk : step.chunks) {
+    const int first = chunk.first_row;
+    mix_together(f.stream, w, mixer_inputs(f, s.states, layer, first),
+                 {chunk.rows, step.at.position + first, step.states + first},
+                 {{}, nullptr, f.buffers.batch.x + first * w.mixer_out.columns});
+  }
+  add_mixer_output(f, w, step.rows);
 }
 
 void queue_experts_of(State& s, const SequenceRows& step, int layer) {
@@ -146,7 +164,7 @@ void queue_layer(State& s, const SequenceRows& step, int layer, StageListener* s
       case FusedBlock::kExperts: queue_experts_of(s, step, layer); break;
       case FusedBlock::kDeltaNet:
       case FusedBlock::kMamba:
-      case FusedBlock::kShortConvolution: RIGCAST_ASSERT(!"a layer that a GPU computes");
+      case FusedBlock::kShortConvolution: queue_mixer(s, step, layer); break;
     }
   }
 }

@@ -23,8 +23,9 @@ struct PromptChunk {
 /// rows of chunks. All pointers are to GPU memory, and spans are of the host's.
 struct SequenceRows {
   int rows = 0, singles = 0;
-  const std::int32_t* ids = nullptr;  // [rows]
-  StepRows at{};                      // of all rows
+  const std::int32_t* ids = nullptr;     // [rows]
+  StepRows at{};                         // of all rows
+  const std::int32_t* states = nullptr;  // [rows]: of recurrent layers (MixerRows)
   /// Lists of the blocks of all sequences: that of sequence s is at tables + s * table_stride.
   std::byte* const* tables = nullptr;
   int table_stride = 0;

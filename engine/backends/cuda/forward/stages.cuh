@@ -15,9 +15,10 @@ class StageListener : public CopyTracer {
 
 /// The stage that computes a layer's block.
 inline ActivityKind activity_of(FusedBlock block) {
-  if (block == FusedBlock::kAttention) return ActivityKind::kAttention;
-  return block == FusedBlock::kFfn || block == FusedBlock::kLayerInput ? ActivityKind::kFfn
-                                                                       : ActivityKind::kExperts;
+  using enum FusedBlock;
+  if (block == kAttention || block == kDeltaNet || block == kMamba || block == kShortConvolution)
+    return ActivityKind::kAttention;
+  return block == kFfn || block == kLayerInput ? ActivityKind::kFfn : ActivityKind::kExperts;
 }
 
 }  // namespace rigcast::engine::cuda

@@ -32,6 +32,7 @@ std::unique_ptr<HostOffload> make_host_offload(const PlacedModel& model, const S
   cpu.kv_memory = cache_memory(model.host, o);
   cpu.ram = o.ram;
   cpu.stop = o.stop;
+  cpu.states = o.states;
   // Caches that are staged on the GPU are copied as a whole.
   if (model.host.offloadable_layers().empty()) cpu.window_blocks = o.cache.window_blocks;
   auto host = std::make_unique<HostOffload>(stream, model.model, model.host, cpu, o.before_host_op);
@@ -43,6 +44,14 @@ std::unique_ptr<HostOffload> make_host_offload(const PlacedModel& model, const S
 
 std::vector<int> layers_cached_on_gpu(const PlacedModel& model) {
   return model.host.any() ? model.host.layers_cached_on_gpu() : all_layers(model.spec());
+}
+
+std::vector<int> layers_with_state_on_gpu(const PlacedModel& model) {
+  if (model.host.any()) return model.host.layers_with_state_on_gpu();
+  std::vector<int> layers;
+  for (int i = 0; i < model.spec().layers; ++i)
+    if (model.layer(i).is_recurrent()) layers.push_back(i);
+  return layers;
 }
 
 // The largest number of attention splits: those of the longest context, and one for the host's
@@ -81,12 +90,17 @@ State::State(PlacedModel model_, Vram vram, const StateOptions& options)
       device(std::move(vram)),
       kv(device.vram, device.stream, spec(), options.cache, layers_cached_on_gpu(model),
          options.kv_split, model.host.splits_cold_kv()),
+      states(device.vram, device.stream, *model.model, layers_with_state_on_gpu(model),
+             options.states),
       matmul(device.vram, device.stream),
       host(make_host_offload(model, device.stream, kv.cache(), options)),
       buffers(*model.model, options.ubatch, most_splits(*model.model, device, kv.cache()),
               device.vram, device.stream),
       streamed(model, device.vram, device.stream, kv.cache(), host.get(), options.ubatch),
       stop(options.stop) {
+  if (host && model.host.decodes() && !states.empty())
+    state_mirror.emplace(device.stream, *model.model, states, host->side.layers().states(),
+                         layers_with_state_on_gpu(model));
   make_room_for_batches(*this, options.prefill_offload);
 }
 

@@ -2,14 +2,18 @@
 // All parts of one model on one GPU, each defined in a file of its own.
 
 #include <memory>
+#include <optional>
 
 #include "core/base/stop_flag.hpp"
+#include "core/scenario/engine_sizes.hpp"
 #include "engine/backends/cuda/forward/buffers.cuh"
 #include "engine/backends/cuda/forward/device_context.cuh"
 #include "engine/backends/cuda/forward/forward_context.cuh"
 #include "engine/backends/cuda/forward/launch_throttle.cuh"
 #include "engine/backends/cuda/host_offload/host_offload.cuh"
 #include "engine/backends/cuda/kv/kv_state.cuh"
+#include "engine/backends/cuda/recurrent/device_states.cuh"
+#include "engine/backends/cuda/recurrent/state_mirror.cuh"
 #include "engine/backends/cuda/weight_streaming/streamed_weights.cuh"
 #include "engine/backends/cuda/weights/placed_model.cuh"
 #include "engine/cuda/cublas/matmul.cuh"
@@ -27,6 +31,7 @@ struct StateOptions {
   Allocator kv_memory{};  // threads of the host
   BeforeHostOp before_host_op{};
   StopFlag stop{};
+  int states = kStatesOfOneSequence;  // that recurrent layers keep
 };
 
 struct State {
@@ -37,8 +42,10 @@ struct State {
   Ram ram;
   DeviceContext device;
   KvState kv;
+  DeviceStates states;  // of recurrent layers
   Matmul matmul;
-  std::unique_ptr<HostOffload> host;  // nullptr: the host computes nothing
+  std::unique_ptr<HostOffload> host;        // nullptr: the host computes nothing
+  std::optional<StateMirror> state_mirror;  // where the host decodes
   Buffers buffers;
   StreamedWeights streamed;
   StopFlag stop;            // checked before every layer of a batch

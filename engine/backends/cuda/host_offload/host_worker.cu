@@ -13,6 +13,7 @@ namespace {
 
 CpuOptions with_caches(CpuOptions options, const HostPlacement& parts) {
   options.cached_layers = parts.cached_layers();
+  options.state_layers = parts.layers_with_state();
   return options;
 }
 

@@ -11,7 +11,7 @@ DeviceMemory gpu_memory(const Vram& vram) {
   for (const Vram::Item& item : vram.items()) {
     if (item.name == "weights")
       gpu.weights += item.held;
-    else if (item.name == "KV cache")
+    else if (item.name == "KV cache" || item.name == "recurrent states")
       gpu.kv += item.held;
     else if (item.name == "upload buffers" || item.name == "streamed weights" ||
              item.name == "staged KV cache" || item.name == "KV on its way")

@@ -21,6 +21,13 @@ void TokenInputs::place_position(TokenCount cached) {
   position_ = cached;
 }
 
+void TokenInputs::place_state(int state) {
+  if (state_ == state) return;
+  RIGCAST_CUDA_CALL(cudaMemcpyAsync(buffers_.token.state, &state, sizeof state,
+                                    cudaMemcpyHostToDevice, stream_.get()));
+  state_ = state;
+}
+
 void TokenInputs::set_sampling(const SamplingParams& draw) {
   if (sampling_ == draw) return;
   RIGCAST_CUDA_CALL(cudaMemcpyAsync(&buffers_.token.sampling->params, &draw, sizeof draw,

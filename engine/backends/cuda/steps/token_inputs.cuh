@@ -19,6 +19,8 @@ class TokenInputs {
   void place_ids(std::span<const std::int32_t> ids);
   void place_token(std::int32_t id);
   void place_position(TokenCount cached);
+  /// Of recurrent layers; the first one, if it is never called.
+  void place_state(int state);
   void set_sampling(const SamplingParams& draw);
 
   /// Records that a step was queued, after which the position is `cached`.
@@ -37,7 +39,8 @@ class TokenInputs {
   const Stream& stream_;
   const Buffers& buffers_;
   TokenCount position_ = -1;  // negative: not known
-  std::int32_t next_ = -1;    // the id with which the GPU continues
+  int state_ = 0;
+  std::int32_t next_ = -1;  // the id with which the GPU continues
   std::optional<SamplingParams> sampling_;
 };
 

@@ -7,11 +7,13 @@
 #include <unordered_map>
 
 #include "core/base/error.hpp"
+#include "engine/architectures/architecture.hpp"
 #include "engine/backends/cuda/weights/alignment.hpp"
 #include "engine/backends/cuda/weights/upload.cuh"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/kernels/cuda/weights/soa_layout.cuh"
 #include "engine/kernels/cuda/weights/synthesize.cuh"
+#include "engine/model/file_tensors.hpp"
 #include "engine/model/layer_weights.hpp"
 #include "engine/model/rope.hpp"
 #include "engine/synth/synth.hpp"
@@ -46,7 +48,8 @@ InTensor in_tensor(const ModelSpec& spec, const Layer& layer, LayerWeight weight
   if (spec.fused_gate_up && weight == kGate) return {"ffn_up.weight"};
   if (spec.fused_gate_up && weight == kUp)
     return {"ffn_up.weight", std::uint64_t(layer.gate.bytes())};
-  return {name_of(weight)};
+  const Architecture* const own = find_architecture(spec.architecture);
+  return {own ? weight_name(*own, weight) : name_of(weight)};
 }
 
 std::int64_t row_bytes(const DeviceMatrix& m) {
@@ -137,6 +140,8 @@ class Plan {
     to.attention = from.attention;
     to.latent = from.latent;
     to.rule = from.rule;
+    to.mixer = from.mixer;
+    to.attention_gate = from.has_attention_gate();
     to.blocks = fuse(from.ops, decoder_blocks()).value();
     to.layer_norm = uses(from.ops, OpKind::kLayerNorm);
     to.parallel_ffn = from.has_parallel_ffn();
@@ -278,7 +283,8 @@ DeviceModel synthesize_model(Vram& vram, const Model& model, const HostPlacement
   plan.place(vram, rope_tables(model.hyper, model.rope_factors), out);
   auto pinned = plan.pin_host(vram.device());
   std::unordered_map<std::string, const Tensor*> by_name;
-  for (const Tensor& t : tensors.tensors) by_name[t.name] = &t;
+  const TensorTable in_file = file_tensors(model.spec, tensors);
+  for (const Tensor& t : in_file.tensors) by_name[t.name] = &t;
   const bool routed = routes(tensors);
   const Stream stream;
   const VramPiece blocks = vram.allocate(kPiece, "upload buffers");

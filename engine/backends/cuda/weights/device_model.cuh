@@ -25,6 +25,8 @@ struct DeviceLayer {
   AttentionShape attention;
   LatentShape latent;
   AttentionRule rule;
+  MixerWidths mixer;               // of a recurrent mixer
+  bool attention_gate = false;     // each head of q's rows has a query, and a gate behind it
   std::vector<FusedBlock> blocks;  // fused blocks that compute the layer, in order
   // Norms of queries and keys are over all heads, instead of over each.
   bool wide_q_norm = false, wide_k_norm = false;

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "engine/cuda/launch.cuh"
-#include "engine/kernels/cuda/activations/quantize_device.cuh"
+#include "engine/kernels/cuda/activations/quantize_warp.cuh"
 #include "engine/kernels/cuda/attention/attention_tiles.cuh"
 
 namespace rigcast::engine::cuda {
@@ -54,16 +54,6 @@ __device__ Column column_of_warp(const Partials& p, int count, int heads, int di
     sum = mix(m, l, o);
   }
   return sum;
-}
-
-// Quantizes one block of 32 values, with one warp.
-__device__ void quantize_32(float x, int block, int lane, const QuantizedActivations& out) {
-  const QuantizationScale s = quantization_scale(max_over_lanes(fabsf(x), 32));
-  const auto q = std::int8_t(quantized_byte(x, s.inverse));
-  const int sum = sum_of(q, 16);
-  out.q[block * 32 + lane] = q;
-  if (lane == 0) out.scale[block] = s.scale;
-  if (lane % 16 == 0) out.sum16[block * 2 + lane / 16] = s.scale * float(sum);
 }
 
 // One thread block merges 32 columns.

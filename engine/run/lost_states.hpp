@@ -1,0 +1,34 @@
+#pragma once
+// Which states of recurrent layers a failed step has left incomplete: their sequences begin anew.
+
+#include <cstddef>
+#include <vector>
+
+#include "core/base/error.hpp"
+
+namespace rigcast::engine {
+
+class LostStates {
+ public:
+  explicit LostStates(int count) : lost_(std::size_t(count), false) {}
+
+  /// A step of these sequences begins, each with its `state` and its `cached` tokens. Throws
+  /// MachineError if one of them goes on from a state that was lost.
+  template <class Sequences>
+  void begin(const Sequences& sequences) {
+    for (const auto& s : sequences)
+      if (s.cached > 0 && lost_[std::size_t(s.state)])
+        throw MachineError("the state of a sequence was lost in a step that failed");
+    for (const auto& s : sequences) lost_[std::size_t(s.state)] = true;
+  }
+  /// It has ended.
+  template <class Sequences>
+  void end(const Sequences& sequences) {
+    for (const auto& s : sequences) lost_[std::size_t(s.state)] = false;
+  }
+
+ private:
+  std::vector<bool> lost_;
+};
+
+}  // namespace rigcast::engine
