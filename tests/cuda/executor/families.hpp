@@ -2,6 +2,7 @@
 // Tiny models of the families of architectures that differ from Llama in more than biases and
 // norms of heads. Values of traits are such that a model without one computes something else.
 
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -70,7 +71,9 @@ inline void set_gemma4_vectors(TinyModel& tiny) {
   set_weights(tiny, "rope_freqs.weight", ramp(1, 9, tiny.model.hyper.rope_dims / 2));
   for (int layer = 0; layer < m.layers; ++layer) {
     const std::string block = "blk." + std::to_string(layer) + ".";
-    set_weights(tiny, block + "attn_q_norm.weight", ramp(0.1f, 0.2f, m.head_dim_of(layer)));
+    const std::int64_t dim = m.head_dim_of(layer);
+    const float even = 1 / std::sqrt(float(dim));  // with keys of about 1, scores are, too
+    set_weights(tiny, block + "attn_q_norm.weight", ramp(0.5f * even, 1.5f * even, dim));
     set_weights(tiny, block + "layer_output_scale.weight",
                 std::vector<float>{0.6f + 0.15f * float(layer)});
   }
