@@ -30,6 +30,10 @@ class HostWeightReader {
     using enum TensorRole;
     const bool tied = model.head.data == model.embedding.data;
     add(kTokenEmbedding, -1, model.embedding);
+    if (parts.decodes()) {  // otherwise the GPU makes the inputs of layers
+      add(kTokenEmbedding, -1, model.input_embedding);
+      add(kProjection, -1, model.input_projection);
+    }
     for (int i = 0; i < int(model.layers.size()); ++i) layer(i, model.layers[std::size_t(i)]);
     if (!tied) add(kOutput, -1, model.head);
   }

@@ -46,7 +46,9 @@ std::optional<Error> refuse_operations(const Model& model) {
   if (auto error = check_layers(model, decoder_blocks(), "a GPU")) return error;
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     const auto blocks = fuse(model.layers[i].ops, decoder_blocks()).value();
-    if (blocks.size() != 2 || !mixes_tokens(blocks[0]) || mixes_tokens(blocks[1]))
+    const bool has_input = blocks.size() == 3 && blocks[2] == FusedBlock::kLayerInput;
+    if ((blocks.size() != 2 && !has_input) || !mixes_tokens(blocks[0]) ||
+        (blocks[1] != FusedBlock::kFfn && blocks[1] != FusedBlock::kExperts))
       return refused(fmt::format("{}, layer {},", model.spec.name, i),
                      "a layer is attention, then an FFN or experts there");
   }
@@ -78,12 +80,6 @@ std::optional<Error> refuse_weights(const Model& model) {
       return refused(fmt::format("{} with norms or scales behind attention and an FFN beside it",
                                  model.spec.name),
                      "their results are added as they are there");
-    if (l.rule.kv_layer >= 0)
-      return refused(fmt::format("{} with caches that layers share", model.spec.name),
-                     "layers have one of their own there");
-    if (uses(l.ops, OpKind::kLayerInput))
-      return refused(fmt::format("{} with inputs of layers", model.spec.name),
-                     "layers have none there");
     if (l.has_shared_expert() && !l.ffn_post_norm.empty())
       return refused(fmt::format("{} with shared experts and a norm of their sum", model.spec.name),
                      "the host may compute the others");
@@ -157,6 +153,8 @@ std::optional<Error> check_shapes_on_gpu(const Model& model) {
   if (auto error = refuse_mixer_widths(model)) return error;
   for (int i = 0; i < int(model.layers.size()); ++i)
     if (auto error = check_layer_placement(model, i)) return error;
+  if (auto error = check_row_shape("per_layer_model_proj.weight", model.input_projection))
+    return error;
   return check_row_shape("output.weight", model.head);
 }
 

@@ -18,9 +18,16 @@ HostPlacement::HostPlacement(const ModelSpec& spec, const Placement& placement, 
     part.recurrent = spec.has_recurrent_mixer(i);
     part.cache = !part.layer && !in_prompts && !part.recurrent && p.decode_cache_on == kHost;
     part.moe = spec.is_moe_layer(i);
+    part.kv = spec.has_kv(i);
+    // The host attends where the cache is to which the layer attends.
+    if (const int from = kv_layer_of(spec, i); spec.has_attention(i) && !part.kv && from < i) {
+      const Part& source = parts_[std::size_t(from)];
+      part.cache = !part.layer && (source.layer || source.cache);
+    }
     part.experts = !part.layer && part.moe && experts == kHost;
     part.streamed = placement.streams_weights(i);
-    part.offloadable = placement.offloadable(i) && !part.recurrent;
+    // Caches of these are staged one by one.
+    part.offloadable = placement.offloadable(i) && !part.recurrent && spec.shared_kv_layers == 0;
     parts_.push_back(part);
   }
 }
@@ -52,7 +59,7 @@ std::vector<int> HostPlacement::cached_layers() const {
   if (!decodes_) return layers_with_cache(true);
   std::vector<int> all;
   for (int i = 0; i < int(parts_.size()); ++i)
-    if (!part(i).recurrent) all.push_back(i);
+    if (part(i).kv) all.push_back(i);
   return all;
 }
 
@@ -73,7 +80,7 @@ std::vector<int> HostPlacement::layers_with_state_on_gpu() const {
 std::vector<int> HostPlacement::layers_with_cache(bool on_host) const {
   std::vector<int> layers;
   for (int i = 0; i < int(parts_.size()); ++i)
-    if (!part(i).recurrent && (layer(i) || cache(i)) == on_host) layers.push_back(i);
+    if (part(i).kv && (layer(i) || cache(i)) == on_host) layers.push_back(i);
   return layers;
 }
 
@@ -89,6 +96,7 @@ std::int64_t HostPlacement::weight_bytes(const Model& model) const {
   const bool tied = model.head.data == model.embedding.data;
   std::int64_t bytes = 0;
   if (!tied || head_ || embedding()) bytes += model.embedding.bytes();
+  bytes += model.input_embedding.bytes();  // of which the GPU reads rows
   // A tied matrix that the host uses both as embedding and as head is stored once; otherwise the
   // head is a copy of its own, beside the matrix from which the GPU reads embedding rows.
   if (head_ && (!tied || !embedding())) bytes += model.head.bytes();

@@ -244,6 +244,8 @@ double gpu_vector_bytes(const MemoryContext& s, bool copies_experts) {
   bytes += n * (hidden * (2 * kFloat + kRounded) + std::max(widths.all, latent.projected) * kFloat +
                 q * kHalf + widths.head * kFloat + kId);
   bytes += n * (std::max({hidden, q, latent.input, middle}) + 2 * middle) * kHalf;
+  constexpr double kOwnInputRows = 64;  // of layers' inputs: read at once
+  bytes += (n + std::min(n, kOwnInputRows)) * double(m.layers * m.layer_embedding) * kFloat;
   double between = std::min<double>(n, kMaxSmallBatch) * std::max(dense_ffn(m), shared_ffn(m));
   const std::vector<bool> grouped = layers_with_grouped_gemm(s);
   if (std::ranges::find(grouped, true) != grouped.end()) {

@@ -112,13 +112,15 @@ auto told(const Make& make) -> decltype(make()) try {
 // Blocks that leave the GPU come back through buffers of one layer's size.
 Error different_caches(const ModelSpec& spec) {
   return bad_input(
-      fmt::format("{}: its layers have different heads, and blocks of such caches do not leave the "
-                  "GPU's memory",
-                  spec.name),
+      fmt::format(
+          "{}: its layers have different heads, or share caches, and blocks of such caches do "
+          "not leave the GPU's memory",
+          spec.name),
       "--kv vram or ram");
 }
 
 bool has_same_caches(const ModelSpec& spec) {
+  if (spec.shared_kv_layers > 0) return false;
   for (const int layer : all_layers(spec))
     if (spec.kv_heads_of(layer) != spec.kv_heads || spec.head_dim_of(layer) != spec.head_dim)
       return false;
@@ -126,9 +128,24 @@ bool has_same_caches(const ModelSpec& spec) {
 }
 
 // What the model asks of this GPU, or of the options.
-std::optional<Error> refuse_model(const Model& model, const ExecutorOptions& options) {
+std::optional<Error> refuse_model(const Model& model, const HostPlacement& parts,
+                                  const ExecutorOptions& options) {
   if (auto error = check_shapes_on_gpu(model)) return error;
   if (options.kv_eviction && !has_same_caches(model.spec)) return different_caches(model.spec);
+  for (int layer = 0; model.spec.layer_embedding > 0 && layer < model.spec.layers; ++layer)
+    if (parts.layer(layer))
+      return bad_input(fmt::format("{}: tokens have an input of each layer, and the GPU makes them "
+                                   "for all: layer {} cannot be the host's",
+                                   model.spec.name, layer),
+                       "--gpu-layers all, or --device cpu");
+  for (int layer = 0; layer < model.spec.layers; ++layer)
+    if (const int from = model.layers[std::size_t(layer)].rule.kv_layer;
+        from >= 0 && parts.layer(layer) && !parts.layer(from) && !parts.cache(from))
+      return bad_input(
+          fmt::format("{}: layer {} on the host attends to the cache of layer {}, which "
+                      "the GPU has",
+                      model.spec.name, layer, from),
+          "other --gpu-layers");
   constexpr int kWideHeadBytes = 84 << 10;  // of tiles of 16 tokens, and of queries
   const int room = device_facts().block_shared_bytes;
   for (const Layer& l : model.layers)
@@ -155,7 +172,7 @@ MadeState made(const ModelSpec& spec, const ExecutorOptions& options, int states
   RamCharge host_weights = ram.charge(std::size_t(kept(parts)), "weights");
   Result<std::shared_ptr<const Model>> model = bind(parts);
   if (!model) return model.error();
-  if (auto error = refuse_model(**model, options)) return *error;
+  if (auto error = refuse_model(**model, parts, options)) return *error;
   const CpuGpuKvSplit kv_split = kv_split_of(spec, parts, options, vram);
   RamCharge upload_buffers = ram.charge(pinned, "upload buffers");
   const std::future<void> products = begin_loading_products(vram, spec, options);
@@ -295,6 +312,10 @@ std::int64_t matrix_bytes(const TensorTable& tensors, const HostPlacement& parts
   std::int64_t bytes = 0;
   for (const Tensor& t : tensors.tensors) {
     if (t.dimensions < 2) continue;
+    if (t.layer < 0 && t.name == "per_layer_token_embd.weight" && !parts.decodes()) {
+      bytes += std::int64_t(t.bytes);  // the GPU reads rows of it there, too
+      continue;
+    }
     const bool gives_rows = t.role == TensorRole::kTokenEmbedding && !parts.embedding() &&
                             (!tensors.head_is_embedding || parts.head());
     bytes += std::int64_t(t.bytes) * (int(parts.has(t)) + int(gives_rows));

@@ -10,7 +10,8 @@ namespace rigcast::engine::cuda {
 
 // True if the GPU reads and writes the layer's keys and values in this step.
 bool StepBytes::keeps_cache(int layer) const {
-  return kv.cache().layer(layer) >= 0 || (offload.layers && model.host.offloadable(layer));
+  return kv.cache().layer(cached_layer(model.layer(layer).rule, layer)) >= 0 ||
+         (offload.layers && model.host.offloadable(layer));
 }
 
 // The number of tokens of the context to which the GPU attends in a step; for a single token the
@@ -57,7 +58,7 @@ MovedBytes StepBytes::all() const {
     if (keeps_cache(layer)) {
       const auto token_bytes = double(kv.cache().token_bytes(layer));
       moved.kv_read += double(seen_here(layer)) * token_bytes;
-      moved.kv_written += double(tokens) * token_bytes;
+      if (model.spec().has_kv(layer)) moved.kv_written += double(tokens) * token_bytes;
     }
     moved.kv_read += state_bytes(model.spec(), layer);
     moved.kv_written += state_bytes(model.spec(), layer);

@@ -48,10 +48,11 @@ std::vector<KnownModel> known_of(const std::vector<Family>& families, std::size_
 // Where parts of one sequence's model are, beside all on the GPU.
 std::vector<NamedPlacement> shared_placements(const TinyTraits& t) {
   const Placement all = split(t, t.layers + 1);
-  std::vector<NamedPlacement> cases{{"half of the layers on the host", split(t, t.layers / 2)},
-                                    {"caches on the host", with_host_cache(all)},
+  std::vector<NamedPlacement> cases{{"caches on the host", with_host_cache(all)},
                                     {"streamed layers", with_streamed(all, {0, t.layers - 1})},
                                     {"tokens on the host", with_host_decode(all)}};
+  if (t.layer_embedding == 0)
+    cases.push_back({"half of the layers on the host", split(t, t.layers / 2)});
   if (t.experts > 0) cases.push_back({"experts on the host", with_host_experts(all, t.layers)});
   return cases;
 }
@@ -60,8 +61,8 @@ std::vector<NamedPlacement> shared_placements(const TinyTraits& t) {
 std::vector<ExecutorOptions> ways_of_steps(const TinyTraits& t) {
   const Placement all = split(t, t.layers + 1);
   std::vector<ExecutorOptions> ways{shared_by(all), shared_by(with_host_cache(all)),
-                                    shared_by(split(t, t.layers / 2)),
                                     shared_by(with_streamed(all, {0}))};
+  if (t.layer_embedding == 0) ways.push_back(shared_by(split(t, t.layers / 2)));
   if (t.experts > 0) ways.push_back(shared_by(with_host_experts(all, t.layers)));
   return ways;
 }
@@ -173,6 +174,22 @@ TEST_CASE("Caches of layers with different heads do not leave the GPU",
     const auto many = make_cuda_batch_executor(model, options, pool);
     REQUIRE_FALSE(many);
     CHECK(many.error().message.find("its layers have different heads") != std::string::npos);
+  }
+}
+
+TEST_CASE("Layers whose inputs or caches are the GPU's are not the host's",
+          "[cuda][gpu][hybrid][architectures]") {
+  for (const Family& family : families("F16")) {
+    const TinyTraits& t = family.traits;
+    if (t.shared_kv_layers == 0) continue;
+    const auto model = std::make_shared<const Model>(model_of(family).model);
+    Placement last =
+        split(t, t.layers + 1);  // but the last layer, which attends to the third's cache
+    last.layers.back() = {};
+    const auto made = make_cuda_executor(model, shared_by(last));
+    REQUIRE_FALSE(made);
+    const char* why = t.layer_embedding > 0 ? "cannot be the host's" : "which the GPU has";
+    CHECK(made.error().message.find(why) != std::string::npos);
   }
 }
 
@@ -350,6 +367,7 @@ TEST_CASE("Rings of layers with a window change no bit, wherever caches are",
       const Placement all = split(t, t.layers + 1);
       for (const Placement& placement :
            {all, with_host_cache(all), split(t, t.layers / 2), with_streamed(all, {0})}) {
+        if (t.layer_embedding > 0 && placement.gpu_layers < t.layers) continue;
         INFO(family.name() << ", " << placement.gpu_layers << " layers on the GPU");
         CHECK(logits_at_depth(tiny, with_rings(placement, true)) ==
               logits_at_depth(tiny, with_rings(placement, false)));

@@ -59,8 +59,7 @@ inline void set_scaled_branches(Hyperparameters& h) {
   h.residual_scale = 3;
 }
 
-// Scores that are near 1 without a scale, as wide as heads may be (larger ones carry larger
-// roundings), factors of the wide heads' pairs, and scales of layers.
+// Scores that are near 1 without a scale, factors of the wide heads' pairs, and scales of layers.
 inline void set_gemma4_vectors(TinyModel& tiny) {
   const ModelSpec& m = tiny.model.spec;
   const auto ramp = [](float first, float last, std::int64_t count) {
@@ -72,11 +71,11 @@ inline void set_gemma4_vectors(TinyModel& tiny) {
   set_weights(tiny, "rope_freqs.weight", ramp(1, 9, tiny.model.hyper.rope_dims / 2));
   for (int layer = 0; layer < m.layers; ++layer) {
     const std::string block = "blk." + std::to_string(layer) + ".";
-    const float around = 1 / std::sqrt(float(m.head_dim_of(layer)));
-    set_weights(tiny, block + "attn_q_norm.weight",
-                ramp(0.7f * around, 1.3f * around, m.head_dim_of(layer)));
+    const std::int64_t dim = m.head_dim_of(layer);
+    const float even = 1 / std::sqrt(float(dim));  // with keys of about 1, scores are, too
+    set_weights(tiny, block + "attn_q_norm.weight", ramp(0.5f * even, 1.5f * even, dim));
     set_weights(tiny, block + "layer_output_scale.weight",
-                std::vector<float>{0.6f + 0.2f * float(layer)});
+                std::vector<float>{0.6f + 0.15f * float(layer)});
   }
 }
 inline void set_gemma4(Hyperparameters& h) { h.logit_softcap = 2; }
@@ -215,6 +214,31 @@ inline std::vector<Family> families(const std::string& mix) {
         .rope_freqs = true},
        set_gemma4,
        set_gemma4_vectors},
+      // Gemma 4 E4B: later layers attend to the caches of earlier ones; then without inputs.
+      {{.architecture = "gemma4",
+        .heads = 2,
+        .kv_heads = 2,
+        .head_dim = 256,
+        .layers = 6,
+        .tied = true,
+        .window = 40,
+        .window_full_every = 3,
+        .full_head_dim = 512,
+        .shared_kv_layers = 3,
+        .layer_embedding = 64,
+        .rope_freqs = true},
+       set_gemma4,
+       set_gemma4_vectors},
+      {{.architecture = "gemma4",
+        .layers = 6,
+        .tied = true,
+        .window = 40,
+        .window_full_every = 3,
+        .full_head_dim = 128,
+        .shared_kv_layers = 3,
+        .rope_freqs = true},
+       set_gemma4,
+       set_gemma4_vectors},
       {{.architecture = "gpt-oss",
         .heads = 8,
         .kv_heads = 1,
@@ -282,7 +306,6 @@ inline std::vector<Family> families(const std::string& mix) {
       {{.architecture = "granitehybrid"}},
       {{.architecture = "lfm2moe", .experts = 8, .dense_layers = 1}, nullptr, prefer_one_expert},
       {{.architecture = "qwen35moe", .layers = 4, .experts = 8, .shared_ffn = 512}},
-      {{.architecture = "qwen3next", .layers = 4, .experts = 8, .shared_ffn = 512}},
       {{.architecture = "granitehybrid", .experts = 8, .shared_ffn = 512}},
   };
   for (Family& f : all) {

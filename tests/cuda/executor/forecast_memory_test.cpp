@@ -204,6 +204,19 @@ TEST_CASE("Forecast memory of layers with windows equals the engine's",
   }
 }
 
+TEST_CASE("Forecast memory of heads of two widths equals the engine's",
+          "[cuda][memory][gpu][hybrid]") {
+  const auto gemma = load_model_spec(test::source_path("/models/gemma-4-31b.toml"));
+  REQUIRE(gemma);
+  const ModelSpec m = layers_of(*gemma, 6);
+  check({.name = "all on the GPU", .model = m});
+  check({.name = "a cache in RAM", .model = m, .policy = KvPolicy::kRam});
+  check({.name = "layers on the host", .model = m, .gpu_layers = 3});
+  check({.name = "layers streamed", .model = m, .gpu_layers = 3, .decode = DecodeDevice::kGpu});
+  check({.name = "decode on the host", .model = m, .decode = DecodeDevice::kCpu});
+  check_load({.name = "many sequences", .model = m});
+}
+
 TEST_CASE("Forecast memory equals the engine's, for every placement",
           "[cuda][memory][gpu][hybrid]") {
   using enum DecodeDevice;

@@ -1,4 +1,5 @@
 #include "engine/kernels/cuda/activations/elementwise.cuh"
+#include "engine/kernels/cuda/activations/layer_inputs.cuh"
 #include "engine/kernels/cuda/activations/mlp_rows.cuh"
 #include "engine/kernels/cuda/activations/tile_order.hpp"
 #include "engine/kernels/cuda/sampling/argmax.cuh"
@@ -356,6 +357,57 @@ TEST_CASE("Functions of FFNs without a gate are GELU or xIELU, behind the bias",
         }
 }
 
+TEST_CASE("Results of an FFN without a gate are multiplied by rows at a distance",
+          "[cuda][gpu][traits]") {
+  constexpr int kTokens = 3, kWidth = 64, kStride = 192;
+  const auto x = normal_values(kTokens * kWidth, 13), by = normal_values(kTokens * kStride, 14);
+  const OnDevice<float> on_gpu(x), times(by);
+  const OnDevice<std::uint16_t> out(x.size()), plain(x.size());
+  const Stream stream;
+  MlpRows rows{on_gpu.get(), nullptr, {}};
+  apply_mlp(stream, {kTokens, kWidth}, rows, reinterpret_cast<__half*>(plain.get()));
+  rows.times = times.get() + kWidth;
+  rows.times_stride = kStride;
+  apply_mlp(stream, {kTokens, kWidth}, rows, reinterpret_cast<__half*>(out.get()));
+  const auto got = from_halves(out.read()), alone = from_halves(plain.read());
+  std::size_t outside = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double want = double(alone[i]) * double(by[i / kWidth * kStride + kWidth + i % kWidth]);
+    outside += !(std::abs(double(got[i]) - want) <= 3 * std::abs(want) * kHalfUnit + 4 * kMinHalf);
+  }
+  CHECK(outside == 0);
+}
+
+TEST_CASE("Inputs of layers are half a token's own and half made of its embedding",
+          "[cuda][gpu][traits]") {
+  constexpr int kTokens = 2, kLayers = 6, kWidth = 96;
+  const auto made = normal_values(kTokens * kLayers * kWidth, 15, 20),
+             own = normal_values(kTokens * kLayers * kWidth, 16),
+             weight = normal_values(kWidth, 17);
+  const OnDevice<float> there(made), own_there(own), weight_there(weight);
+  constexpr float kScale = 0.0625f, kEps = 1e-6f;
+  const Stream stream;
+  finish_layer_inputs(stream, {there.get(), own_there.get(), kTokens, kLayers, kWidth},
+                      weight_there.get(), kEps, kScale);
+  const auto got = there.read();
+  std::size_t outside = 0;
+  for (std::size_t first = 0; first < made.size(); first += kWidth) {
+    double squares = 0;
+    for (std::size_t i = first; i < first + kWidth; ++i)
+      squares += std::pow(double(made[i]) * double(kScale), 2);
+    const double normed = double(kScale) / std::sqrt(squares / kWidth + double(kEps));
+    for (std::size_t i = first; i < first + kWidth; ++i) {
+      const double half = double(made[i]) * normed * double(weight[i - first]),
+                   rest = std::sqrt(double(kWidth)) * double(own[i]);
+      const double want = std::sqrt(0.5) * (half + rest);
+      // Of the norm as above; then products, the sum, and the root of half.
+      const double bound = (kWidth / 2.0 + 10) * kUnit * (std::abs(half) + std::abs(rest));
+      outside += !(std::abs(double(got[i]) - want) <= bound);
+    }
+  }
+  CHECK(outside == 0);
+}
+
 TEST_CASE("A branch is normed and scaled before it is added", "[cuda][gpu][traits]") {
   const Stream stream;
   for (const Batch& batch : kBatches) {
@@ -367,13 +419,13 @@ TEST_CASE("A branch is normed and scaled before it is added", "[cuda][gpu][trait
     for (const bool normed : {false, true}) {
       const OnDevice<float> to(hidden);
       const Norm norm{normed ? weight.get() : nullptr, c.eps};
-      add_branch(stream, batch, {to.get(), branch.get(), norm, 0.25f});
+      add_branch(stream, batch, {to.get(), branch.get(), norm, 0.25f, 2});
       std::vector<double> expected =
           normed ? c.expected(batch) : std::vector<double>(c.x.begin(), c.x.end());
       std::vector<double> bound = norm_bound(expected, batch, 0);
       for (std::size_t i = 0; i < expected.size(); ++i) {
-        expected[i] = double(hidden[i]) + 0.25 * expected[i];
-        bound[i] = 0.25 * bound[i] + kUnit * std::abs(expected[i]);
+        expected[i] = 2 * (double(hidden[i]) + 0.25 * expected[i]);
+        bound[i] = 0.5 * bound[i] + 2 * kUnit * std::abs(expected[i]);
       }
       CHECK(largest_excess(to.read(), expected, bound) == 0);
     }

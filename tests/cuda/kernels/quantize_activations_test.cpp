@@ -127,7 +127,7 @@ TEST_CASE("A branch is added in the kernel that norms the sum", "[cuda][gpu][tra
       const OnDevice<float> to(hidden), also(branch);  // the branch is where floats are written
       const RoundedOnDevice out(n);
       const cuda::BranchSum added{
-          to.get(), also.get(), {normed ? own_there.get() : nullptr, 1e-5f}, 0.25f};
+          to.get(), also.get(), {normed ? own_there.get() : nullptr, 1e-5f}, 0.25f, 2};
       cuda::norm_and_quantize({to.get(), columns, 1}, {weight_there.get(), 1e-5f}, out.get(),
                               also.get(), stream, cuda::Start::kEarly, added);
       const std::vector<float> sum = to.read(), floats = also.read();
@@ -137,7 +137,7 @@ TEST_CASE("A branch is added in the kernel that norms the sum", "[cuda][gpu][tra
       constexpr double kBound = (32 / 2 + 6) * 0x1p-24;
       double worst = 0;
       for (std::size_t i = 0; i < n; ++i) {
-        const double part = 0.25 * double(expected[i]), want = double(hidden[i]) + part;
+        const double part = 0.5 * double(expected[i]), want = 2 * double(hidden[i]) + part;
         const double bound = std::abs(part) * (kBound + 0x1p-23) + std::abs(want) * 0x1p-23;
         worst = std::max(worst, std::abs(double(sum[i]) - want) / bound);
       }

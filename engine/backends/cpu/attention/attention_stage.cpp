@@ -260,7 +260,8 @@ void AttentionStage::size(int layer) {
 }
 
 void AttentionStage::attend(Worker& worker, int layer, const float* projected) {
-  const std::int64_t q_width = shape(layer).q_width(), kv_width = shape(layer).kv_width();
+  const std::int64_t q_width = shape(layer).q_width(),
+                     kv_width = kv_layer(layer) == layer ? shape(layer).kv_width() : 0;
   const ActivitySpan span = step_.span(worker, ActivityKind::kCacheAttention, layer);
   worker.run_once([&] { size(layer); });
   attend_over_cache(worker, layer,

@@ -25,7 +25,7 @@ MovedBytes kv_bytes(const State& s, int layer, std::span<const SequenceStep> seq
     const auto count = TokenCount(step.tokens.size());
     const TokenCount seen = s.spec().attended_tokens(layer, step.cached + 1) + count - 1;
     moved.kv_read += double(seen) * token_bytes;
-    moved.kv_written += double(count) * token_bytes;
+    if (s.spec().has_kv(layer)) moved.kv_written += double(count) * token_bytes;
   }
   return moved;
 }

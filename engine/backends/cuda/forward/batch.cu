@@ -42,8 +42,9 @@ void place_tokens(const ForwardContext& f, const Cache& cache, int layer, int to
 
 // Attention over the GPU's cache.
 void attend_on_gpu(const ForwardContext& f, KvState& kv, int layer, int tokens) {
-  const Cache cache = kv.cache().view(layer);
-  const int kept = kv.cache().layer(layer);
+  const int source = cached_layer(f.layer(layer).rule, layer);
+  const int kept = kv.cache().layer(source);
+  const Cache cache = kv.cache().view(source);
   place_tokens(f, cache, layer, tokens);
   kv.await(kept);
   attend_batch(f, cache, layer, tokens);
@@ -100,7 +101,7 @@ void queue_layer(State& s, const PrefillOffload& offload, TokenCount cached, int
   for (const FusedBlock block : w.blocks) {
     if (stages) stages->begin(activity_of(block), layer);
     switch (block) {
-      case FusedBlock::kLayerInput: break;  // refused
+      case FusedBlock::kLayerInput: add_layer_input(f, w, layer, tokens); break;
       case FusedBlock::kAttention:
         project_qkv(f, w, tokens);
         attend(s, cached, layer, tokens);
@@ -156,6 +157,7 @@ void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids,
     s.host->embed(cached, ids, f.hidden_row(0));
   else
     embed(f, f.buffers.vectors.ids, tokens);
+  make_layer_inputs(f, f.buffers.vectors.ids, tokens);
   for (int layer = 0; layer < f.spec().layers;) {
     s.stop.throw_if_requested();
     const bool streamed_in = s.streamed.is_streamed_in(offload, layer);

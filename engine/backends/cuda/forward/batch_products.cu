@@ -116,11 +116,13 @@ __half* place_of_norm(const ForwardContext& f, const DeviceLayer& w) {
   return w.parallel_ffn ? reinterpret_cast<__half*>(f.buffers.vectors.normed) : f.buffers.batch.x;
 }
 
-// The matrix whose products are values: the keys', where a layer has none of its own.
-const DeviceMatrix& value_matrix(const DeviceLayer& w) { return w.v ? w.v : w.k; }
+// The matrices whose products are keys and values. Where a layer has no values of its own, keys are
+// values; one without either attends to another layer's cache: queries stand for them.
+const DeviceMatrix& key_matrix(const DeviceLayer& w) { return w.k ? w.k : w.q; }
+const DeviceMatrix& value_matrix(const DeviceLayer& w) { return w.v ? w.v : key_matrix(w); }
 
 bool has_tiled_qkv(const ForwardContext& f, const DeviceLayer& w, int tokens) {
-  return is_tiled(f, tokens, {&w.q, &w.k, &value_matrix(w)});
+  return is_tiled(f, tokens, {&w.q, &key_matrix(w), &value_matrix(w)});
 }
 bool has_tiled_ffn(const ForwardContext& f, int tokens, const DeviceMatrix& gate,
                    const DeviceMatrix& up, const DeviceMatrix& down) {
@@ -173,33 +175,45 @@ void multiply_attention(const ForwardContext& f, const BranchMatrix& m, int toke
   add_large_batch(f, m, tokens);
 }
 
-// The FFN without a gate of tiled rows; its products are F32 before its function.
-void multiply_tiled_mlp(const ForwardContext& f, const DeviceLayer& w, const TiledBatch& x,
+// The first matrix of an FFN without a gate, and what is done with its products, which are F32.
+struct Mlp {
+  const DeviceMatrix& up;
+  MlpRows then;
+
+  MlpRows of(const float* sums) const {
+    MlpRows rows = then;
+    rows.x = sums;
+    return rows;
+  }
+};
+Mlp mlp_of(const DeviceLayer& w) { return {w.up, {nullptr, w.up_bias, w.mlp_function}}; }
+
+// The FFN without a gate of tiled rows.
+void multiply_tiled_mlp(const ForwardContext& f, const Mlp& w, const TiledBatch& x,
                         const BranchMatrix& down) {
   float* const sums = f.buffers.small_batch.gate_out;
   __half* const hidden = f.buffers.batch.ffn_hidden;
   const SmallBatchJob up{w.up, sums};
   tiled_gemm({&up, 1}, x, {w.up.rows}, f.stream);
-  apply_mlp(f.stream, {x.tokens, int(w.up.rows)}, {sums, w.up_bias, w.mlp_function}, hidden,
-            tiled_tokens(x.tokens));
+  apply_mlp(f.stream, {x.tokens, int(w.up.rows)}, w.of(sums), hidden, tiled_tokens(x.tokens));
   add_tiled(f, down, {hidden, x.tokens}, Start::kEarly);
 }
 
 // The same of rows one after the other.
-void multiply_mlp(const ForwardContext& f, const DeviceLayer& w, const Fp16Batch& x,
+void multiply_mlp(const ForwardContext& f, const Mlp& w, const Fp16Batch& x,
                   const BranchMatrix& down) {
   const PrefillBuffers& batch = f.buffers.batch;
   const Batch shape{x.tokens, int(w.up.rows)};
-  if (is_small_batch(f, x.tokens, {&w.up, &w.down})) {
+  if (is_small_batch(f, x.tokens, {&w.up, &down.w})) {
     const SmallBatchJob up{w.up, f.buffers.small_batch.gate_out};
     small_batch_gemm({&up, 1}, x, {w.up.rows}, f.stream);
-    apply_mlp(f.stream, shape, {up.out, w.up_bias, w.mlp_function}, batch.ffn_hidden);
+    apply_mlp(f.stream, shape, w.of(up.out), batch.ffn_hidden);
     return add_small_batch(f, down, {batch.ffn_hidden, x.tokens});
   }
   // As wide as gate and up in F16.
   auto* const sums = reinterpret_cast<float*>(batch.ffn_hidden);
   multiply(f, {&w.up}, x.tokens, {sums, ValueType::kF32, false, x.x});
-  apply_mlp(f.stream, shape, {sums, w.up_bias, w.mlp_function}, batch.x);
+  apply_mlp(f.stream, shape, w.of(sums), batch.x);
   add_large_batch(f, down, x.tokens);
 }
 
@@ -282,16 +296,18 @@ void multiply_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens,
   if (has_tiled_norm(f, w, tokens, has_tiled_ffn(f, w, tokens))) {
     const TiledBatch x =
         w.parallel_ffn ? TiledBatch{place, tokens} : tiled_norm(f, by, tokens, place);
-    return w.gate ? multiply_tiled_ffn(f, first, x, down) : multiply_tiled_mlp(f, w, x, down);
+    return w.gate ? multiply_tiled_ffn(f, first, x, down)
+                  : multiply_tiled_mlp(f, mlp_of(w), x, down);
   }
   const __half* const x = w.parallel_ffn ? place : norm(f, by, tokens, place);
-  w.gate ? multiply_ffn_of_rows(f, first, x, tokens, down) : multiply_mlp(f, w, {x, tokens}, down);
+  w.gate ? multiply_ffn_of_rows(f, first, x, tokens, down)
+         : multiply_mlp(f, mlp_of(w), {x, tokens}, down);
 }
 
 }  // namespace
 
 std::int64_t fp16_weights_for_batch(const DeviceModel& model) {
-  std::int64_t most = 0;
+  std::int64_t most = fp16_weights_to_write({&model.input_projection});
   for (const DeviceLayer& w : model.layers)
     for_each_product(
         w, [&](Matrices joined) { most = std::max(most, fp16_weights_to_write(joined)); });
@@ -348,8 +364,11 @@ void project_qkv(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   const ActivationBuffers& v = f.buffers.vectors;
   const std::int64_t stride =
       qkv_width(w.attention) + (w.attention_gate ? q_width(w.attention) : 0);
-  project(f, {attention_norm(f, w), place_of_norm(f, w)}, {&w.q, &w.k, &value_matrix(w)}, tokens,
-          has_tiled_norm(f, w, tokens, has_tiled_qkv(f, w, tokens)),
+  const PlacedNorm by{attention_norm(f, w), place_of_norm(f, w)};
+  const bool tiled = has_tiled_norm(f, w, tokens, has_tiled_qkv(f, w, tokens));
+  // Without keys of its own: it attends to another layer's cache.
+  if (!w.k) return project(f, by, {&w.q}, tokens, tiled, {v.projected, q_width(w.attention)});
+  project(f, by, {&w.q, &w.k, &value_matrix(w)}, tokens, tiled,
           {w.attention_gate ? v.mixed : v.projected, stride});
   if (w.attention_gate) take_queries(f.stream, gated_rows(f, w), tokens, v.projected);
 }
@@ -399,6 +418,35 @@ void multiply_shared_expert(const ForwardContext& f, const DeviceLayer& w, int t
   if (has_tiled_ffn(f, tokens, w.shared_gate, w.shared_up, w.shared_down))
     return multiply_tiled_ffn(f, first, tiled_rows(f, tokens, f.hidden()), down);
   multiply_ffn_of_rows(f, first, f.buffers.batch.x, tokens, down);
+}
+
+void make_layer_inputs(const ForwardContext& f, const std::int32_t* ids, int tokens) {
+  const DeviceMatrix& w = f.model.gpu.input_projection;
+  if (!w) return;
+  const SmallBatchJob job{w, f.buffers.vectors.layer_inputs};
+  const __half* const x = norm(f, {}, tokens, f.buffers.batch.x);
+  if (is_tiled(f, tokens, {&w}))
+    tiled_gemm({&job, 1}, tiled_rows(f, tokens, f.hidden()), {w.rows}, f.stream);
+  else if (is_small_batch(f, tokens, {&w}))
+    small_batch_gemm({&job, 1}, {x, tokens}, {w.rows}, f.stream);
+  else
+    multiply(f, {&w}, tokens, {job.out});
+  finish_inputs(f, ids, tokens);
+}
+
+void add_layer_input(const ForwardContext& f, const DeviceLayer& w, int layer, int tokens) {
+  const int width = int(w.input_gate.rows);
+  const float* const inputs = f.buffers.vectors.layer_inputs + std::int64_t(layer) * width;
+  const Mlp gate{w.input_gate,
+                 {nullptr, nullptr, MlpFunction{}, inputs, f.model.gpu.input_projection.rows}};
+  const Branch branch(f, w.input_norm, 0, w.input_scale);
+  const BranchMatrix projection = of_branch(w.input_projection, nullptr, branch);
+  const __half* const x = norm(f, {}, tokens, f.buffers.batch.x);
+  if (has_tiled_ffn(f, tokens, {}, w.input_gate, w.input_projection))
+    multiply_tiled_mlp(f, gate, tiled_rows(f, tokens, f.hidden()), projection);
+  else
+    multiply_mlp(f, gate, {x, tokens}, projection);
+  branch.finish(tokens);
 }
 
 void multiply_head(const ForwardContext& f, int rows, float* logits) {

@@ -49,6 +49,13 @@ struct FfnRows {
 void multiply_shared_expert(const ForwardContext& f, const DeviceLayer& w, int tokens,
                             const FfnRows& out);
 
+/// Makes the inputs of all layers for tokens whose embeddings are the first rows of vectors.hidden;
+/// nothing for models without them. `ids` are on the GPU.
+void make_layer_inputs(const ForwardContext& f, const std::int32_t* ids, int tokens);
+
+/// vectors.hidden += what the tokens' inputs of the layer add, normed, and then scaled
+void add_layer_input(const ForwardContext& f, const DeviceLayer& w, int layer, int tokens);
+
 /// logits[rows][vocabulary] = head times the first rows of batch.x, in the model's range. The head:
 /// F16 or quantized.
 void multiply_head(const ForwardContext& f, int rows, float* logits);

@@ -64,8 +64,15 @@ ActivationSizes activation_sizes(const Model& model, int tokens) {
   const auto tables = std::int64_t(rope_tables(model.hyper, model.rope_factors).size());
   const std::int64_t projected = std::max(widths.qkv, latent_sizes(model).projected);
   const MixedWidths mixers = mixed_widths(model);
-  return {n * model.spec.hidden, n * projected,    tables * n * most_rope_pairs(model.hyper),
-          n * widths.q,          n * mixers.mixed, n * mixers.convolved};
+  const std::int64_t inputs = model.input_embedding.columns;
+  return {n * model.spec.hidden,
+          n * projected,
+          tables * n * most_rope_pairs(model.hyper),
+          n * widths.q,
+          n * mixers.mixed,
+          n * mixers.convolved,
+          n * inputs,
+          std::min(tokens, kOwnInputRows) * inputs};
 }
 
 TokenSizes token_sizes(const Model& model, int splits) {

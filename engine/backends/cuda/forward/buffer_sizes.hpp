@@ -36,11 +36,15 @@ struct LatentSizes {
 };
 LatentSizes latent_sizes(const Model& model);
 
+/// Tokens whose rows of the inputs' embedding are read at once.
+inline constexpr int kOwnInputRows = 64;
+
 /// Elements of ActivationBuffers, except ids, for `tokens` tokens.
 struct ActivationSizes {
   std::int64_t hidden = 0;  // of `hidden`, of `normed` and of `quantized`
   std::int64_t projected = 0, rope_cos_sin = 0, queries = 0;
   std::int64_t mixed = 0, convolved = 0;
+  std::int64_t layer_inputs = 0, own_inputs = 0;
 };
 ActivationSizes activation_sizes(const Model& model, int tokens);
 

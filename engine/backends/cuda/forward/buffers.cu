@@ -50,6 +50,10 @@ void allocate_activations(ActivationBuffers& v, const Model& model, int ubatch, 
   all.add(v.queries, sizes.queries);
   all.add(v.mixed, sizes.mixed);
   all.add(v.convolved, sizes.convolved);
+  if (sizes.layer_inputs > 0) {
+    all.add(v.layer_inputs, sizes.layer_inputs);
+    all.add(v.own_inputs, sizes.own_inputs);
+  }
   v.memory = all.allocate(vram);
   v.tokens = ubatch;
 }

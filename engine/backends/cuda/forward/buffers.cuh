@@ -31,6 +31,8 @@ struct ActivationBuffers {
   float *mixed = nullptr, *convolved = nullptr;
   RopeAngle* rope_cos_sin = nullptr;  // [pairs], all rows of one table after another
   __half* queries = nullptr;          // [heads][head_dim]
+  float* layer_inputs = nullptr;      // [layers][input's width]
+  float* own_inputs = nullptr;        // the same, of kOwnInputRows tokens
   VramPiece memory;
 };
 

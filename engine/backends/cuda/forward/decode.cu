@@ -105,7 +105,8 @@ void attend_on_gpu(const ForwardContext& f, KvState& kv, HostOffload* host, int 
   const AttentionShape& a = f.layer(layer).attention;
   splits = std::min(splits, most_splits(a, kv));
   const DecodeBuffers& token = f.buffers.token;
-  const int kept = kv.cache().layer(layer);
+  const int source = cached_layer(f.layer(layer).rule, layer);
+  const int kept = kv.cache().layer(source);
   DecodeAttention attention{new_token_inputs(f, layer), window_of(a), true};
   attention.cap = soft_cap(f, layer);
   const TokenCount of_host = kv.cold_of_host();
@@ -116,7 +117,8 @@ void attend_on_gpu(const ForwardContext& f, KvState& kv, HostOffload* host, int 
     attention.inputs_ready = false;
     attention.start = Start::kAfter;
   }
-  attend_partially(f.stream, attention, kv.cache().view(layer), 0, splits, token.position,
+  if (source != layer) attention.inputs_ready = false;  // an earlier layer stores the new token
+  attend_partially(f.stream, attention, kv.cache().view(source), 0, splits, token.position,
                    token.partials);
   kv.done(kept);
   if (of_host > 0) receive_cold_partials(f, *host, a, splits++);
@@ -128,7 +130,7 @@ void attend_on_host(const ForwardContext& f, HostOffload& host, int layer) {
   const DecodeBuffers& token = f.buffers.token;
   const AttentionShape& a = f.layer(layer).attention;
   const int q = q_width(a);
-  host.send({{f.buffers.vectors.projected, qkv_width(a)}});
+  host.send({{f.buffers.vectors.projected, projected_width(a, f.layer(layer).rule)}});
   host.receive({{token.attn_out, q}});
   if (!attends_in_floats(f.layer(layer)))
     quantize_tokens({token.attn_out, q}, token.attn_out_quantized, f.stream, Start::kEarly);
@@ -156,7 +158,7 @@ void project_qkv(const ForwardContext& f, const DeviceLayer& w, PendingSum& pend
   const Inputs x = norm(f, attention_norm(f, w), floats, pending);
   const MatvecJob projections[] = {
       {w.q, projected}, {w.k, projected + q}, {w.v, projected + q + kv}};
-  matvec(std::span(projections).first(w.v ? 3 : 2), x, f.stream, Start::kEarly);
+  matvec(std::span(projections).first(w.v ? 3 : w.k ? 2 : 1), x, f.stream, Start::kEarly);
   if (w.attention_gate) take_queries(f.stream, gated_rows(f, w), 1, f.buffers.vectors.projected);
 }
 
@@ -262,6 +264,30 @@ void ffn(const ForwardContext& f, const DeviceLayer& w, PendingSum& pending) {
   pending.put(branch);
 }
 
+// Makes the inputs of all layers from the token's embedding, vectors.hidden.
+void make_inputs(const ForwardContext& f) {
+  const DeviceMatrix& w = f.model.gpu.input_projection;
+  PendingSum none;
+  const Inputs x = norm(f, Norm{}, false, none);
+  const MatvecJob job{w, f.buffers.vectors.layer_inputs};
+  matvec({&job, 1}, x, f.stream, Start::kEarly);
+  finish_inputs(f, f.buffers.vectors.ids, 1);
+}
+
+// Adds what the token's input of the layer does.
+void layer_input(const ForwardContext& f, const DeviceLayer& w, int layer, PendingSum& pending) {
+  const DecodeBuffers& token = f.buffers.token;
+  const Inputs x = norm(f, Norm{}, false, pending);
+  const float* const input =
+      f.buffers.vectors.layer_inputs + std::int64_t(layer) * w.input_gate.rows;
+  mlp_up(w.input_gate, nullptr, x, ffn_hidden_form(token, w.input_projection), MlpFunction{},
+         f.stream, Start::kEarly, input);
+  const Branch branch(f, w.input_norm, 0, w.input_scale);
+  const MatvecJob projection{w.input_projection, branch.to(), nullptr, branch.added_to()};
+  matvec({&projection, 1}, {token.ffn_hidden_quantized, token.ffn_hidden}, f.stream, Start::kEarly);
+  pending.put(branch);
+}
+
 void choose_experts(const ForwardContext& f, const DeviceLayer& w, const float* x) {
   const DecodeBuffers& token = f.buffers.token;
   const Router router{w.router,       choice_rule(f, w), token.router_logits,
@@ -349,7 +375,7 @@ void queue_layer(State& s, int layer, int splits, PendingSum& pending, StageList
   for (const FusedBlock block : w.blocks) {
     if (stages) stages->begin(activity_of(block), layer);
     switch (block) {
-      case FusedBlock::kLayerInput: break;  // refused
+      case FusedBlock::kLayerInput: layer_input(f, w, layer, pending); break;
       case FusedBlock::kAttention:
         if (w.latent) {
           latent_attention(f, s.kv, s.host.get(), layer, splits, pending);
@@ -432,6 +458,7 @@ void queue_token(State& s, int splits, SamplingMode choice, StageListener* stage
   if (streamed) streamed->queue_begin();
   queue_rope_angles(f, 1, {f.buffers.token.position});
   if (!on_host.embedding()) embed(f, f.buffers.vectors.ids, 1);
+  if (f.model.gpu.input_projection) make_inputs(f);
   for (int layer = 0; layer < f.spec().layers;) {
     if (on_host.layer(layer)) {
       begin(ActivityKind::kHandoff, layer);

@@ -1,5 +1,10 @@
 #include "engine/backends/cuda/forward/forward_context.cuh"
 
+#include <algorithm>
+#include <cmath>
+
+#include "engine/backends/cuda/forward/buffer_sizes.hpp"
+#include "engine/kernels/cuda/activations/layer_inputs.cuh"
 #include "engine/kernels/cuda/kv/rope_and_store.cuh"
 #include "engine/kernels/cuda/weights/dequantize.cuh"
 #include "engine/model/rope.hpp"
@@ -31,6 +36,21 @@ void embed(const ForwardContext& f, const std::int32_t* ids, int tokens) {
     scale(f.stream, f.hidden_row(0), std::int64_t(tokens) * f.hidden(), f.hyper().embedding_scale);
 }
 
+void finish_inputs(const ForwardContext& f, const std::int32_t* ids, int tokens) {
+  const DeviceModel& m = f.model.gpu;
+  const ActivationBuffers& v = f.buffers.vectors;
+  const std::int64_t all = m.input_embedding.columns;
+  const int layers = f.spec().layers, width = int(all / layers);
+  const float scale = 1 / std::sqrt(float(f.hidden()));
+  for (int first = 0; first < tokens; first += kOwnInputRows) {
+    const int count = std::min(kOwnInputRows, tokens - first);
+    gather_rows(m.input_embedding, ids + first, count, v.own_inputs, f.stream);
+    finish_layer_inputs(f.stream,
+                        {v.layer_inputs + first * all, v.own_inputs, count, layers, width},
+                        m.input_norm, f.hyper().norm_eps, scale);
+  }
+}
+
 void queue_rope_angles(const ForwardContext& f, int tokens, const StepRows& rows) {
   const std::vector<DeviceRopeTable>& tables = f.model.gpu.rope;
   for (std::size_t i = 0; i < tables.size(); ++i)
@@ -40,7 +60,7 @@ void queue_rope_angles(const ForwardContext& f, int tokens, const StepRows& rows
 
 void norm_wide_heads(const ForwardContext& f, int layer, int tokens) {
   const DeviceLayer& w = f.layer(layer);
-  const int q = q_width(w.attention), stride = qkv_width(w.attention);
+  const int q = q_width(w.attention), stride = projected_width(w.attention, w.rule);
   if (w.wide_q_norm) norm_all_heads(f, stride, tokens, {0, q, w.q_bias, w.q_norm});
   if (w.wide_k_norm)
     norm_all_heads(f, stride, tokens, {q, kv_width(w.attention), w.k_bias, w.k_norm});
@@ -59,7 +79,7 @@ NewTokenInputs new_token_inputs(const ForwardContext& f, int layer) {
   const DeviceLayer& w = f.layer(layer);
   const Hyperparameters& hyper = f.hyper();
   const int q = q_width(w.attention), kv = kv_width(w.attention);
-  const std::int64_t stride = qkv_width(w.attention);
+  const std::int64_t stride = projected_width(w.attention, w.rule);
   const float* const rows = f.buffers.vectors.projected;
   NewTokenInputs p;
   // A norm over all heads was computed before, and the bias before the norm.
@@ -71,6 +91,7 @@ NewTokenInputs new_token_inputs(const ForwardContext& f, int layer) {
   p.k_norm = w.wide_k_norm ? nullptr : w.k_norm;
   p.norm_eps = hyper.norm_eps;
   p.layer_norms = w.layer_norm;
+  p.stores = w.rule.kv_layer < 0;
   p.norms_rotated = w.rule.norms_rotated || w.rule.plain_norms;
   p.plain_norms = w.rule.plain_norms;
   p.plain_value_norms = w.norms_values;

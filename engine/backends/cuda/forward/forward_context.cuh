@@ -38,6 +38,10 @@ struct ForwardContext {
 /// `ids` are on the GPU.
 void embed(const ForwardContext& f, const std::int32_t* ids, int tokens);
 
+/// Queues the second half of the inputs of layers: vectors.layer_inputs, which hold products of the
+/// embeddings of these tokens, become inputs.
+void finish_inputs(const ForwardContext& f, const std::int32_t* ids, int tokens);
+
 /// Queues the angles of the model's rotary embeddings for the `tokens` rows of a step.
 void queue_rope_angles(const ForwardContext& f, int tokens, const StepRows& rows);
 

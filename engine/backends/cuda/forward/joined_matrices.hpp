@@ -30,6 +30,8 @@ void for_each_product(const AnyLayer& layer, const Visit& visit) {
   visit(Matrices{&layer.mixer_out});
   visit(Matrices{&layer.gate, &layer.up});
   visit(Matrices{&layer.down});
+  visit(Matrices{&layer.input_gate});
+  visit(Matrices{&layer.input_projection});
   visit(Matrices{&layer.shared_gate, &layer.shared_up});
   visit(Matrices{&layer.shared_down});
 }

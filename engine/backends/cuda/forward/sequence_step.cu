@@ -93,8 +93,9 @@ void attend_chunk(const ForwardContext& f, const SequenceRows& step, const Promp
 // batch.x = the attention output of all rows; true: tiled. Kernels read keys and values before the
 // previous kernel has ended: where those are copied, all of them start behind a barrier.
 bool attend_on_gpu(const ForwardContext& f, KvState& kv, const SequenceRows& step, int layer) {
-  const int kept = kv.cache().layer(layer);
-  const Cache cache = cache_of(kv, step, layer);
+  const int source = cached_layer(f.layer(layer).rule, layer);
+  const int kept = kv.cache().layer(source);
+  const Cache cache = cache_of(kv, step, source);
   if (kv.await(kept)) launch_barrier_kernel(f.stream);
   if (f.layer(layer).latent) {
     attend_to_latent_rows(f, step, {cache, 0, step.at}, layer);
@@ -157,7 +158,7 @@ void queue_layer(State& s, const SequenceRows& step, int layer, StageListener* s
   for (const FusedBlock block : w.blocks) {
     if (stages) stages->begin(activity_of(block), layer);
     switch (block) {
-      case FusedBlock::kLayerInput: break;  // refused
+      case FusedBlock::kLayerInput: add_layer_input(f, w, layer, step.rows); break;
       case FusedBlock::kAttention: queue_attention(s, step, layer); break;
       case FusedBlock::kFfn: add_ffn(f, w, step.rows); break;
       case FusedBlock::kExperts: queue_experts_of(s, step, layer); break;
@@ -200,6 +201,7 @@ void queue_sequences(State& s, const SequenceRows& step, StageListener* stages) 
     s.host->embed(step.owners, step.ids_on_host, f.hidden_row(0));
   else
     embed(f, step.ids, step.rows);
+  make_layer_inputs(f, step.ids, step.rows);
   for (int layer = 0; layer < f.spec().layers;) {
     if (on_host.any()) s.stop.throw_if_requested();  // steps of the GPU alone are short
     if (on_host.layer(layer)) {

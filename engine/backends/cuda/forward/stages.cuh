@@ -18,7 +18,7 @@ inline ActivityKind activity_of(FusedBlock block) {
   using enum FusedBlock;
   if (block == kAttention || block == kDeltaNet || block == kMamba || block == kShortConvolution)
     return ActivityKind::kAttention;
-  return block == kFfn ? ActivityKind::kFfn : ActivityKind::kExperts;
+  return block == kFfn || block == kLayerInput ? ActivityKind::kFfn : ActivityKind::kExperts;
 }
 
 }  // namespace rigcast::engine::cuda

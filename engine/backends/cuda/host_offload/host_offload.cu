@@ -85,9 +85,10 @@ void HostOffload::compute_experts(int layer, const BatchRows& hidden) {
 }
 
 void HostOffload::attend(int layer, const BatchRows& projected) {
-  const AttentionShape& shape = side.layers().model().layers[std::size_t(layer)].attention;
-  const std::int64_t q = shape.q_width();
-  const auto rows = fetch_rows(projected.first, projected.tokens * (q + 2 * shape.kv_width()));
+  const Layer& own = side.layers().model().layers[std::size_t(layer)];
+  const std::int64_t q = own.attention.q_width(),
+                     kv = own.rule.kv_layer >= 0 ? 0 : own.attention.kv_width();
+  const auto rows = fetch_rows(projected.first, projected.tokens * (q + 2 * kv));
   // The attention output overwrites the projections, which have been copied by then.
   const auto attn_out = rows.first(std::size_t(projected.tokens) * std::size_t(q));
   side.attend(layer, projected.of, rows, attn_out);

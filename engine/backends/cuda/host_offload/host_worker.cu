@@ -99,7 +99,12 @@ void HostWorker::prefetch_kv(Worker& worker, const HostOp& call, TokenCount cach
   if (call.kind == kCold)
     layers_.attention().prefetch_kv(worker, call.first, *cold_.cache, cold_.tokens);
   else if (call.kind == kCache)
-    layers_.attention().prefetch_kv(worker, call.first, layers_.cache(), cached + 1);
+    layers_.attention().prefetch_kv(worker, cached_layer(call.first), layers_.cache(), cached + 1);
+}
+
+int HostWorker::cached_layer(int layer) const {
+  const int source = layers_.model().layers[std::size_t(layer)].rule.kv_layer;
+  return source >= 0 ? source : layer;
 }
 
 void HostWorker::decode(TokenCount cached, std::int32_t id) {
@@ -172,10 +177,13 @@ void HostWorker::count_op_bytes(const HostOp& call) {
   const auto hidden = std::size_t(spec.hidden);
   const auto shape = [&] { return layers_.model().layers[std::size_t(call.first)].attention; };
   const auto q = [&] { return std::size_t(shape().q_width()); };
+  const auto kv = [&] {
+    return cached_layer(call.first) == call.first ? std::size_t(shape().kv_width()) : 0;
+  };
   switch (call.kind) {
     case kLayers: return count_rows(call.first > 0 ? hidden : 0, hidden);
     case kCold: return count_rows(q(), q() + 2 * std::size_t(shape().heads));
-    case kCache: return count_rows(q() + 2 * std::size_t(shape().kv_width()), q());
+    case kCache: return count_rows(q() + 2 * kv(), q());
     case kExperts: return count_rows(hidden + 2 * std::size_t(spec.moe->experts_used), hidden);
     case kHead: return count_rows(hidden, 0);
   }

@@ -91,6 +91,8 @@ class HostWorker {
     return std::int64_t(values) / width;
   }
   void prefetch_kv(Worker& worker, const HostOp& call, TokenCount cached);
+  /// The layer whose cache a layer attends to.
+  int cached_layer(int layer) const;
   bool happens(const HostOp& call) const {
     return call.kind != HostOp::Kind::kCold || cold_.tokens > 0;
   }

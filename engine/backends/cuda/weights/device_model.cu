@@ -68,6 +68,9 @@ class Plan {
     shared_ = tied && !host.head();
     if (!shared_ && !host.embedding())
       matrix(from.embedding, "token_embd.weight", to.embedding, true);
+    matrix(from.input_embedding, "per_layer_token_embd.weight", to.input_embedding, true);
+    matrix(from.input_projection, "per_layer_model_proj.weight", to.input_projection);
+    vector(from.input_norm, to.input_norm);
     vector(from.final_norm, to.final_norm);
     vector(from.final_norm_bias, to.final_norm_bias);
     if (!host.head()) vector(from.head_bias, to.head_bias);
@@ -147,7 +150,9 @@ class Plan {
     to.parallel_ffn = from.has_parallel_ffn();
     to.norms_values = from.norms_values();
     to.keys_are_values = from.v.rows == 0 && from.k.rows > 0;
-    to.scale = from.scale();
+    const bool has_input = uses(from.ops, OpKind::kLayerInput);
+    to.scale = has_input ? 1 : from.scale();
+    to.input_scale = from.scale();
     to.mlp_function = {uses(from.ops, OpKind::kXieluMlp), from.xielu};
     // Where norms subtract the mean, each head has its own of these weights.
     const auto is_wide = [&](const std::vector<float>& norm) {

@@ -36,7 +36,8 @@ struct DeviceLayer {
   bool parallel_ffn = false;        // the FFN reads the attention's norm
   MlpFunction mlp_function{};       // of an FFN without a gate
   bool norms_values = false, keys_are_values = false;
-  float scale = 1;  // of the layer's result
+  // Of the layer's result, behind the FFN, or behind the token's input of the layer, if it has one.
+  float scale = 1, input_scale = 1;
   GateFunction gate_function = GateFunction::kSilu;
   const float *attention_norm = nullptr, *ffn_norm = nullptr;
   const float *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr, *output_bias = nullptr;
@@ -74,6 +75,9 @@ struct DeviceModel {
   DeviceMatrix embedding;
   DeviceMatrix head;
   const float *final_norm = nullptr, *final_norm_bias = nullptr, *head_bias = nullptr;
+  // Of layers' inputs: rows of tokens, in the host's memory as the embedding, a matrix and a norm.
+  DeviceMatrix input_embedding, input_projection;
+  const float* input_norm = nullptr;
   std::vector<DeviceRopeTable> rope;  // of which a layer has number AttentionRule::rope
 
   VramPiece memory;

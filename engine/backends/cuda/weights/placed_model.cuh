@@ -27,6 +27,16 @@ inline int kv_width(const AttentionShape& a) { return int(a.kv_width()); }
 /// The number of values in a contiguous row of q, k and v.
 inline int qkv_width(const AttentionShape& a) { return q_width(a) + 2 * kv_width(a); }
 
+/// The number of values in a row of a layer's projections: without keys and values, where it
+/// attends to another layer's.
+inline int projected_width(const AttentionShape& a, const AttentionRule& rule) {
+  return rule.kv_layer >= 0 ? q_width(a) : qkv_width(a);
+}
+/// The layer in whose part of the cache this one finds keys and values.
+inline int cached_layer(const AttentionRule& rule, int layer) {
+  return rule.kv_layer >= 0 ? rule.kv_layer : layer;
+}
+
 /// What attention's kernels take as a window: negative where the context is cut into pieces.
 inline int window_of(const AttentionShape& a) { return a.chunked ? -int(a.window) : int(a.window); }
 

@@ -28,11 +28,14 @@ __global__ void __launch_bounds__(kThreads)
     const float4 b = *reinterpret_cast<const float4*>(rows.bias + column);
     x = {x.x + b.x, x.y + b.y, x.z + b.z, x.w + b.w};
   }
-  const float values[4] = {x.x, x.y, x.z, x.w};
+  float4 by{1, 1, 1, 1};
+  if (rows.times)
+    by = *reinterpret_cast<const float4*>(rows.times + token * rows.times_stride + column);
+  const float values[4] = {x.x, x.y, x.z, x.w}, times[4] = {by.x, by.y, by.z, by.w};
 #pragma unroll
   for (int i = 0; i < 4; ++i)
     out[tiled > 0 ? tiled_index(column + i, token, tiled) : at + i] =
-        clamped(rows.function(values[i]));
+        clamped(rows.function(values[i]) * times[i]);
 }
 
 }  // namespace

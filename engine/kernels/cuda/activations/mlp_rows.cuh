@@ -14,11 +14,15 @@ struct MlpRows {
   const float* x = nullptr;     // [tokens][width]
   const float* bias = nullptr;  // [width], aligned to 16 bytes; null: none
   MlpFunction function{};
+  /// Rows that multiply the function's results, at a distance of `times_stride`, which is a
+  /// multiple of 4; null: none.
+  const float* times = nullptr;
+  std::int64_t times_stride = 0;
 };
 
-/// out = function(x + bias) in F16, clamped to +-65504: rows one after the other, or tiled for
-/// `tiled` tokens (tile_order.hpp; then the width is a multiple of kTileColumns). The width is a
-/// multiple of 4. Queues its work, kEarly. Throws CudaFailure.
+/// out = function(x + bias) * times in F16, clamped to +-65504: rows one after the other, or tiled
+/// for `tiled` tokens (tile_order.hpp; then the width is a multiple of kTileColumns). The width is
+/// a multiple of 4. Queues its work, kEarly. Throws CudaFailure.
 void apply_mlp(const Stream& stream, const Batch& batch, const MlpRows& rows, __half* out,
                int tiled = 0);
 

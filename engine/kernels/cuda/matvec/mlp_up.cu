@@ -20,6 +20,7 @@ struct MlpUp {
   Outputs out;
   const float* bias;
   MlpFunction function;
+  const float* times;
 };
 
 template <QuantFormat F>
@@ -33,7 +34,8 @@ __device__ void write_out(const MlpUp& m, float sum) {
     const int in_block = first_hidden_in_block() + lane / 8;
     const std::int64_t row = std::int64_t(blockIdx.x) * kHiddenRowsOfBlock + in_block;
     if (m.bias && row < m.rows) sum += m.bias[row];
-    values[in_block] = m.function(sum);
+    const float by = m.times && row < m.rows ? load_input4(m.times + row) : 1;
+    values[in_block] = m.function(sum) * by;
   }
   __syncthreads();
   if (threadIdx.x >= 32) return;
@@ -61,11 +63,11 @@ __global__ void __launch_bounds__(32 * kHiddenWarps, kBlocks<F>)
 }  // namespace
 
 void mlp_up(const DeviceMatrix& up, const float* bias, const Inputs& x, const Outputs& out,
-            const MlpFunction& function, const Stream& stream, Start start) {
+            const MlpFunction& function, const Stream& stream, Start start, const float* times) {
   if (up.columns % 32 != 0) throw std::invalid_argument("mlp_up: columns are a multiple of 32");
   if (out.quantized.q && up.rows % 32 != 0)
     throw std::invalid_argument("mlp_up: rounded rows must be a multiple of 32");
-  const MlpUp m{view_of(up), up.rows, int(up.columns), x, out, bias, function};
+  const MlpUp m{view_of(up), up.rows, int(up.columns), x, out, bias, function, times};
   Shape shape{dim3(unsigned((up.rows + kHiddenRowsOfBlock - 1) / kHiddenRowsOfBlock)),
               dim3(32 * kHiddenWarps)};
   for_format(up.format, [&]<QuantFormat F>() {

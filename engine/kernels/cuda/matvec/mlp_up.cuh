@@ -8,9 +8,10 @@
 
 namespace rigcast::engine::cuda {
 
-/// out = function(up x + bias). bias: [rows]; null: none. Where out is quantized, rows are a
-/// multiple of 32.
+/// out = function(up x + bias) * times. bias and times: [rows]; null: none. Where out is quantized,
+/// rows are a multiple of 32. `times` may be written by the kernel before.
 void mlp_up(const DeviceMatrix& up, const float* bias, const Inputs& x, const Outputs& out,
-            const MlpFunction& function, const Stream& stream, Start start);
+            const MlpFunction& function, const Stream& stream, Start start,
+            const float* times = nullptr);
 
 }  // namespace rigcast::engine::cuda
