@@ -47,17 +47,23 @@ SetAllFields setter_of(QuantFormat f, std::index_sequence<kIndex...>) {
 
 }  // namespace
 
-bool routes(const TensorTable& tensors) {
-  return std::ranges::any_of(tensors.layers,
-                             [](const LayerWeights& l) { return l.experts.bytes() > 0; });
+SynthTraits synth_traits(const TensorTable& tensors) {
+  SynthTraits traits;
+  traits.routes = std::ranges::any_of(tensors.layers,
+                                      [](const LayerWeights& l) { return l.experts.bytes() > 0; });
+  // Models with a scale of every layer's output are those whose attention has none.
+  traits.unscaled_scores = std::ranges::any_of(tensors.tensors, [](const Tensor& t) {
+    return t.name.ends_with(".layer_output_scale.weight");
+  });
+  return traits;
 }
 
 void synthesize(const Tensor& tensor, std::uint64_t seed, std::uint64_t first_block,
-                std::span<std::byte> bytes, bool routes) {
+                std::span<std::byte> bytes, SynthTraits traits) {
   const std::size_t block = info(tensor.format).block_bytes;
   RIGCAST_ASSERT(is_computed(tensor.format) && bytes.size() % block == 0);
   const std::uint64_t key = stream_key(seed, tensor.name);
-  const WeightScales scales = weight_scales(tensor, routes);
+  const WeightScales scales = weight_scales(tensor, traits);
   const SetAllFields set_all =
       setter_of(tensor.format, std::make_index_sequence<kComputedFormatCount>{});
   // Pieces fit into the L1 cache between the two passes.

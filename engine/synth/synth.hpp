@@ -9,17 +9,17 @@
 
 #include "core/model/quant_format.hpp"
 #include "core/model/tensor_table.hpp"
+#include "engine/synth/weight_scales.hpp"
 
 namespace rigcast::engine {
 
 /// Generates the bytes of blocks [first_block, first_block + bytes.size() / block bytes) of the
 /// tensor. Matrices: weights of mean 0 and standard deviation 1 / sqrt(row width), so that norms
 /// keep activations finite and logits distinct through all layers. Norms: near 1. Biases: small.
-/// RoPE factors: 1. routes: the model has experts, over which tokens spread: weight_scales.hpp.
+/// RoPE factors: 1. traits: synth_traits() of all tensors.
 void synthesize(const Tensor& tensor, std::uint64_t seed, std::uint64_t first_block,
-                std::span<std::byte> bytes, bool routes = false);
+                std::span<std::byte> bytes, SynthTraits traits = {});
 
-/// True if some layer has experts.
-bool routes(const TensorTable& tensors);
+SynthTraits synth_traits(const TensorTable& tensors);
 
 }  // namespace rigcast::engine

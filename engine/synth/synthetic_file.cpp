@@ -64,12 +64,12 @@ std::optional<Error> write_synthetic_file(const ModelSpec& spec, const TensorTab
       options.vocabulary == FileVocabulary::kWords && spec.vocabulary >= kFewestTokens;
   auto writer = GgufWriter::create(target, header_of(spec, tensors, quant, seed, with_vocabulary));
   if (!writer) return writer.error();
-  const bool routed = routes(tensors);
+  const SynthTraits traits = synth_traits(tensors);
   std::uint64_t done = 0;
   for (const Tensor& t : tensors.tensors) {
     const auto fill = [&](std::uint64_t first_block, std::span<std::byte> blocks) {
       stop.throw_if_requested();
-      synthesize(t, seed, first_block, blocks, routed);
+      synthesize(t, seed, first_block, blocks, traits);
       done += blocks.size();
       if (progress) progress(done);
     };

@@ -123,9 +123,10 @@ Result<Model> make_synthetic_vectors(const ModelSpec& spec, const TensorTable& m
   if (auto error = check_executable(spec)) return *error;
   const TensorTable tensors = file_tensors(spec, model_tensors);
   const Places places = places_of(tensors, {}, {});
+  const SynthTraits traits = synth_traits(tensors);
   for (std::size_t i = 0; i < tensors.tensors.size(); ++i) {
     const Tensor& t = tensors.tensors[i];
-    if (is_vector(t)) synthesize(t, seed, 0, {places.at[i], t.bytes});
+    if (is_vector(t)) synthesize(t, seed, 0, {places.at[i], t.bytes}, traits);
   }
   return bind_model(spec, default_hyperparameters(spec), named(tensors, places), places.memory);
 } catch (const std::bad_alloc&) {
@@ -140,11 +141,11 @@ Result<Model> make_synthetic_model(const ModelSpec& spec, const TensorTable& mod
   const TensorTable tensors = file_tensors(spec, model_tensors);
   const Places places = places_of(tensors, wanted, make);
   const std::vector<Piece> pieces = pieces_of(tensors, places, wanted);
-  const bool routed = routes(tensors);
+  const SynthTraits traits = synth_traits(tensors);
   team.run([&](Worker& worker) {
     worker.parallel_for(std::int64_t(pieces.size()), 1, [&](std::int64_t i, std::int64_t) {
       const Piece& p = pieces[std::size_t(i)];
-      synthesize(*p.tensor, seed, p.first_block, {p.data, p.bytes}, routed);
+      synthesize(*p.tensor, seed, p.first_block, {p.data, p.bytes}, traits);
     });
   });
   return bind_model(spec, default_hyperparameters(spec), named(tensors, places), places.memory);

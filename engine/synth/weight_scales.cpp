@@ -154,18 +154,22 @@ double deviation_of(const Tensor& t, bool routes) {
 
 }  // namespace
 
-WeightScales weight_scales(const Tensor& t, bool routes) {
+WeightScales weight_scales(const Tensor& t, SynthTraits traits) {
   const bool whole_floats = info(t.format).block_elements == 1;
   if (t.name.ends_with(".ssm_a")) return around(t.format, -1, -3);  // states decay
   if (t.role == TensorRole::kNorm || t.role == TensorRole::kBias || t.role == TensorRole::kRope) {
     RIGCAST_ASSERT(whole_floats);
-    if (t.role == TensorRole::kNorm) return around(t.format, 1, -3);
+    // The power of two above 1 / sqrt(width of a head), which is exact.
+    const int lower = traits.unscaled_scores && t.name.ends_with(".attn_q_norm.weight")
+                          ? std::ilogb(std::sqrt(double(t.shape[0])))
+                          : 0;
+    if (t.role == TensorRole::kNorm) return around(t.format, std::ldexp(1.0f, -lower), -3 - lower);
     if (t.role == TensorRole::kBias) return around(t.format, 0, -5);
     WeightScales ones;
     ones.centre = 1;
     return ones;
   }
-  const double deviation = deviation_of(t, routes);
+  const double deviation = deviation_of(t, traits.routes);
   const double unit = deviation / std::sqrt(variance_at_unit_d(t.format));
   WeightScales s;
   s.step = float(unit);

@@ -19,6 +19,12 @@ struct WeightScales {
   float step = 0;
 };
 
+/// What weights depend on beyond their own tensor.
+struct SynthTraits {
+  bool routes = false;           // the model has experts
+  bool unscaled_scores = false;  // of attention, as Gemma 4's: norms of queries keep them near 1
+};
+
 /// Scales from the exact variance of uniform codes times uniform sub-scales, rounded as the block
 /// stores them: the deviation is within 1 % of 1 / sqrt(row width) for rows of up to 65,536
 /// weights.
@@ -30,6 +36,6 @@ struct WeightScales {
 /// layers two of n tokens share about L / 16 / n of a variance of 16: 2 % for 48 layers and n = 8.
 /// So the last token decides which are the likeliest next ones; if the head is the embedding, the
 /// likeliest is that token again.
-WeightScales weight_scales(const Tensor& tensor, bool routes = false);
+WeightScales weight_scales(const Tensor& tensor, SynthTraits traits = {});
 
 }  // namespace rigcast::engine

@@ -233,7 +233,7 @@ inline std::shared_ptr<std::vector<TinyTensor>> make_tensors(const ModelSpec& sp
       t.bytes = tensor_bytes(t.format, t.shape[0], t.shape[1] * t.shape[2]);
     }
     std::vector<std::byte> bytes(t.bytes);
-    synthesize(t, traits.seed, 0, bytes, routes(*table));
+    synthesize(t, traits.seed, 0, bytes, synth_traits(*table));
     tensors->push_back({std::move(t), std::move(bytes)});
   }
   return tensors;

@@ -374,7 +374,7 @@ inline std::string bytes_of(const FamilyFile& f) {
   for (std::size_t i = 0; i < table->tensors.size(); ++i) {
     const Tensor& t = table->tensors[i];
     char* const at = out.data() + begin + header.tensors()[i].offset;
-    synthesize(t, 1, 0, std::as_writable_bytes(std::span(at, std::size_t(t.bytes))), false);
+    synthesize(t, 1, 0, std::as_writable_bytes(std::span(at, std::size_t(t.bytes))));
     for (const auto& [name, values] : f.vectors)
       if (name == t.name) std::memcpy(at, values.data(), values.size() * sizeof(float));
   }

@@ -91,7 +91,7 @@ std::vector<std::vector<float>> router_biases(const TinyTraits& t) {
     bias.format = QuantFormat::kF32;
     bias.bytes = tensor_bytes(bias.format, bias.shape[0], 1);
     std::vector<std::byte> bytes(bias.bytes);
-    synthesize(bias, t.seed, 0, bytes, true);
+    synthesize(bias, t.seed, 0, bytes, {.routes = true});
     ref::dequantize(bias.format, bytes.data(), biases.emplace_back(std::size_t(t.experts)));
   }
   return biases;

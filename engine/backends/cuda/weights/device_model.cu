@@ -288,13 +288,13 @@ DeviceModel synthesize_model(Vram& vram, const Model& model, const HostPlacement
   std::unordered_map<std::string, const Tensor*> by_name;
   const TensorTable in_file = file_tensors(model.spec, tensors);
   for (const Tensor& t : in_file.tensors) by_name[t.name] = &t;
-  const bool routed = routes(tensors);
+  const SynthTraits traits = synth_traits(tensors);
   const Stream stream;
   const VramPiece blocks = vram.allocate(kPiece, "upload buffers");
   for (const bool on_host : {false, true}) {
     if (on_host) plan.place_on_host(pinned.get(), out);
     for (const Item* item : plan.items(on_host))
-      synthesize_item(stream, *item, synthetic_tensor(*by_name.at(item->tensor), seed, routed),
+      synthesize_item(stream, *item, synthetic_tensor(*by_name.at(item->tensor), seed, traits),
                       blocks, keep_going);
   }
   stream.wait();

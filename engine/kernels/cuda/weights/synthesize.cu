@@ -73,8 +73,8 @@ Queue queue_of(QuantFormat format, std::index_sequence<kIndex...>) {
 
 }  // namespace
 
-SyntheticTensor synthetic_tensor(const Tensor& tensor, std::uint64_t seed, bool routes) {
-  return {tensor.format, stream_key(seed, tensor.name), weight_scales(tensor, routes)};
+SyntheticTensor synthetic_tensor(const Tensor& tensor, std::uint64_t seed, SynthTraits traits) {
+  return {tensor.format, stream_key(seed, tensor.name), weight_scales(tensor, traits)};
 }
 
 void synthesize(const Stream& stream, const SyntheticTensor& tensor, std::uint64_t first_block,

@@ -17,8 +17,8 @@ struct SyntheticTensor {
   std::uint64_t key = 0;  // stream_key(seed, name)
   WeightScales scales;
 };
-/// routes: as of engine::synthesize.
-SyntheticTensor synthetic_tensor(const Tensor& tensor, std::uint64_t seed, bool routes = false);
+/// traits: as of engine::synthesize.
+SyntheticTensor synthetic_tensor(const Tensor& tensor, std::uint64_t seed, SynthTraits traits = {});
 
 /// Queues the generation of blocks [first_block, first_block + bytes / block bytes), byte for byte
 /// those of engine::synthesize. `on_device` is aligned to 8 bytes, `bytes` are whole blocks. Throws
