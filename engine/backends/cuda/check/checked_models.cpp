@@ -96,6 +96,7 @@ ModelSpec tiny_like(const ModelSpec& of) {
   if (m.mla) {
     // Rows of whole blocks in every format.
     constexpr std::int64_t kRow = 256;
+    m.hidden = 2 * kRow;  // at least a row of the cache
     if (m.mla->q_lora_rank > 0) m.mla->q_lora_rank = kRow;
     m.mla->kv_lora_rank = m.mla->qk_nope_dim = m.mla->v_dim = kRow;
     m.head_dim = kRow + m.mla->qk_rope_dim;
@@ -112,7 +113,8 @@ ModelSpec tiny_like(const ModelSpec& of) {
     m.recurrent = std::move(own);
   }
   if (!m.moe) return m;
-  m.moe->experts = m.moe->experts_used = 4;  // all are used, as above
+  // All are used, as above. Llama 4 weighs what its one expert reads.
+  m.moe->experts = m.moe->experts_used = std::min(of.moe->experts_used, 4);
   m.moe->expert_ffn = 512;
   if (m.moe->shared_ffn > 0) m.moe->shared_ffn = 512;
   m.moe->dense_layers = std::min(m.moe->dense_layers, 1);
