@@ -243,7 +243,8 @@ void HostWorker::mixture(int layer, const RowOwners& of, std::span<float> hidden
 void HostWorker::attend(int layer, const RowOwners& of, std::span<const float> projected,
                         std::span<float> attn_out) {
   const AttentionShape& shape = layers_.model().layers[std::size_t(layer)].attention;
-  const std::int64_t width = shape.q_width() + 2 * shape.kv_width();
+  const std::int64_t kv_width = cached_layer(layer) == layer ? shape.kv_width() : 0,
+                     width = shape.q_width() + 2 * kv_width;
   run([&](Worker& worker) {
     begin(worker, of, rows(projected.size(), width));
     layers_.attention().attend(worker, layer, projected.data());
