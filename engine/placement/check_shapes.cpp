@@ -11,7 +11,7 @@ namespace rigcast::engine {
 namespace {
 
 constexpr std::int64_t kMaxHeadDim = 512;
-constexpr std::int64_t kMaxMambaHead = 128;
+constexpr std::int64_t kMaxMambaHead = 128, kMaxMambaGroup = 8192;
 constexpr std::int64_t kMaxRowWidth = 65536;
 constexpr int kMaxExperts = 1024, kMaxExpertsUsed = 32, kMaxExpertGroups = 32;
 
@@ -63,11 +63,12 @@ std::optional<Error> refuse_mixer_widths(const Model& model) {
     if (!uses(l.ops, OpKind::kMamba)) continue;
     const std::int64_t head = m.inner_size / m.time_step_rank, group = m.inner_size / m.group_count;
     if (head * m.time_step_rank != m.inner_size || m.time_step_rank % m.group_count != 0 ||
-        head % 4 != 0 || head > kMaxMambaHead || group % 32 != 0)
+        head % 4 != 0 || head > kMaxMambaHead || group % 32 != 0 || group > kMaxMambaGroup)
       return refused(
           fmt::format("{} with {} heads of Mamba 2 of {} values in {} groups", model.spec.name,
                       m.time_step_rank, head, m.group_count),
-          fmt::format("heads are a multiple of 4 up to {} there, and groups of 32", kMaxMambaHead));
+          fmt::format("heads are a multiple of 4 up to {} there, and groups of 32 up to {}",
+                      kMaxMambaHead, kMaxMambaGroup));
   }
   return std::nullopt;
 }

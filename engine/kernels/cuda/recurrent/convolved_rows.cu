@@ -1,6 +1,6 @@
 #include "engine/kernels/cuda/recurrent/convolved_rows.cuh"
 
-#include <algorithm>
+#include <stdexcept>
 
 #include "engine/cuda/launch.cuh"
 
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kRowsTogether = 16;  // that a thread convolves, one after the other
-constexpr int kMaxNormThreads = 512;
+constexpr int kMaxNormThreads = 1024;
 
 // A thread per channel. Its window moves down the rows.
 __global__ void __launch_bounds__(kThreads)
@@ -60,7 +60,9 @@ __device__ float sum_over_block(float x) {
   return sum_over_lanes(x, 32);
 }
 
-// A block per group and row; its warps have whole pieces of 32 values.
+// A block per group and row; its warps have whole pieces of 32 values. A thread has `kEach` values
+// in registers, so that all are on their way at once.
+template <int kEach>
 __global__ void __launch_bounds__(kMaxNormThreads)
     norm_groups(const GatedNorm n, const MixerOutputs out) {
   allow_next_kernel();
@@ -70,18 +72,40 @@ __global__ void __launch_bounds__(kMaxNormThreads)
   const float* const gates =
       n.gates + row * n.gates_stride + (n.by_group.groups > 0 ? n.by_group.gates(group) : begin);
   const float* const weight = n.weight + (n.one_weight ? 0 : begin);
-  const auto value = [&](int i) { return n.gates_before ? x[i] * silu_of(gates[i]) : x[i]; };
+  const auto place = [](int i) { return i * int(blockDim.x) + int(threadIdx.x); };
+  float weights[kEach], values[kEach], gated[kEach];
+#pragma unroll
+  for (int i = 0; i < kEach; ++i)
+    weights[i] = n.weight && place(i) < n.width ? weight[place(i)] : 1.0f;
   wait_for_inputs();
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const bool is_there = place(i) < n.width;
+    values[i] = is_there ? x[place(i)] : 0.0f;
+    gated[i] = is_there ? gates[place(i)] : 0.0f;
+  }
   float squares = 0;
-  for (int i = int(threadIdx.x); i < n.width; i += int(blockDim.x)) squares += value(i) * value(i);
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    gated[i] = silu_of(gated[i]);
+    if (n.gates_before) values[i] *= gated[i];
+    squares += values[i] * values[i];
+  }
   const float scale =
       n.weight ? 1.0f / sqrtf(sum_over_block(squares) / float(n.width) + n.eps) : 1.0f;
-  for (int i = int(threadIdx.x); i < n.width; i += int(blockDim.x)) {
-    float y = value(i) * scale;
-    if (n.weight) y *= weight[i];
-    if (!n.gates_before) y *= silu_of(gates[i]);
-    put(out, row, n.groups * n.width, begin + i, y);
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const float y = values[i] * scale * weights[i];
+    if (place(i) < n.width)
+      put(out, row, n.groups * n.width, begin + place(i), n.gates_before ? y : y * gated[i]);
   }
+}
+
+template <int kEach>
+void launch_norm(const Stream& stream, const GatedNorm& norm, const dim3& grid,
+                 const MixerOutputs& out) {
+  const int warps = (norm.width + 32 * kEach - 1) / (32 * kEach);
+  launch(stream, {grid, dim3(unsigned(32 * warps))}, Start::kEarly, norm_groups<kEach>, norm, out);
 }
 
 unsigned blocks_of(const ConvolvedRows& c) { return unsigned((c.width + kThreads - 1) / kThreads); }
@@ -102,8 +126,10 @@ void keep_last(const Stream& stream, const ConvolvedRows& convolved, const Mixer
 
 void gated_norm(const Stream& stream, const GatedNorm& norm, int rows, const MixerOutputs& out) {
   const dim3 grid(unsigned(norm.groups), unsigned(rows));
-  launch(stream, {grid, dim3(unsigned(std::min(norm.width, kMaxNormThreads)))}, Start::kEarly,
-         norm_groups, norm, out);
+  if (norm.width <= kMaxNormThreads) return launch_norm<1>(stream, norm, grid, out);
+  if (norm.width <= 4 * kMaxNormThreads) return launch_norm<4>(stream, norm, grid, out);
+  if (norm.width > kMaxNormWidth) throw std::invalid_argument("gated_norm: groups are too wide");
+  launch_norm<kMaxNormWidth / kMaxNormThreads>(stream, norm, grid, out);
 }
 
 }  // namespace rigcast::engine::cuda

@@ -49,6 +49,9 @@ void convolve_and_silu(const Stream& stream, const ConvolvedRows& convolved, con
                        float* to);
 void keep_last(const Stream& stream, const ConvolvedRows& convolved, const MixerRows& rows);
 
+/// Values of a group at most.
+inline constexpr int kMaxNormWidth = 8192;
+
 /// out = rms_norm(x) * weight * silu(gate), or the norm of x * silu(gate), of each group of a row.
 struct GatedNorm {
   const float* x = nullptr;  // row r is at x + r * x_stride; likewise the gates
@@ -58,7 +61,7 @@ struct GatedNorm {
   const float* weight = nullptr;  // null: no norm
   bool one_weight = false;        // of all groups; otherwise each has its own
   bool gates_before = false;      // the norm
-  int groups = 0, width = 0;      // values of a group, a multiple of 32
+  int groups = 0, width = 0;      // values of a group, a multiple of 32 up to kMaxNormWidth
   GroupedRow by_group{};          // where rows have the gates, whose groups are heads
   float eps = 0;
 };

@@ -3,6 +3,7 @@
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/recurrent/convolved_rows.cuh"
 #include "engine/kernels/cuda/recurrent/head_state.cuh"
+#include "engine/kernels/cuda/recurrent/scan_tiles.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
@@ -10,7 +11,6 @@ namespace {
 constexpr int kWarp = 32;
 // A thread block of a token has all of a head's state in registers.
 constexpr int kTokenThreads = kMixerState * kStateLanes;
-constexpr int kScanThreads = 128, kScanRows = kScanThreads / kStateLanes;
 
 __device__ __forceinline__ int channels(const DeltaNet& m) {
   return (2 * m.groups + m.heads) * kMixerState;
@@ -21,14 +21,21 @@ __device__ __forceinline__ int inner(const DeltaNet& m) { return m.heads * kMixe
 struct Gates {
   float decay, part;
 };
-__device__ __forceinline__ Gates gates_of(const DeltaNet& m, const float* row, int head) {
-  const float* const both = row + channels(m) + inner(m);
-  const int of_group = m.heads / m.groups;
-  const int in_group = head / of_group * 2 * of_group + head % of_group;
-  const float alpha = both[m.grouped ? in_group + of_group : head];
-  const float beta = both[m.grouped ? in_group : m.heads + head];
+__device__ __forceinline__ Gates gates_from(const DeltaNet& m, int head, float alpha, float beta) {
   const float step = softplus_of(alpha + m.time_bias[head]);
   return {expf(m.decay[head] * step), 1.0f / (1.0f + expf(-beta))};
+}
+
+// Where a row has a head's alpha and beta.
+__device__ __forceinline__ int alpha_at(const DeltaNet& m, int head) {
+  const int of_group = m.heads / m.groups, both = channels(m) + inner(m);
+  return both + (m.grouped ? head / of_group * 2 * of_group + of_group + head % of_group : head);
+}
+__device__ __forceinline__ int beta_at(const DeltaNet& m, int head) {
+  return m.grouped ? alpha_at(m, head) - m.heads / m.groups : alpha_at(m, head) + m.heads;
+}
+__device__ __forceinline__ Gates gates_of(const DeltaNet& m, const float* row, int head) {
+  return gates_from(m, head, row[alpha_at(m, head)], row[beta_at(m, head)]);
 }
 
 // The inverse of a vector's length, whose square is given.
@@ -142,18 +149,12 @@ __global__ void __launch_bounds__(kTokenThreads)
   put(out, row, inner(m), head * kMixerState + element, number >= 0 ? x : 0.0f);
 }
 
-// What a lane reads of a token for its row of a head's state.
-struct Token {
-  LaneVector query, key;
-  float value;
-  Gates gates;
-
-  __device__ __forceinline__ Token(const DeltaNet& m, const float* convolved, int head, int line,
-                                   int lane, int row)
-      : query(convolved + channel_of(m, head, 0, 0), lane),
-        key(convolved + channel_of(m, head, 1, 0), lane),
-        value(convolved[channel_of(m, head, 2, line)]),
-        gates(gates_of(m, m.mixed + row * m.stride, head)) {}
+// What all rows of a head's state need of a token. The state takes `part` of what the token's value
+// lacks, by its key; what the query sees of the key was taken, too.
+struct ScanToken {
+  float decay, part;
+  float of_key, of_query;  // factors that give the vectors their lengths
+  float seen_of_key;
 };
 
 // Some rows of a head's state go through all tokens; results replace values.
@@ -165,21 +166,34 @@ __global__ void __launch_bounds__(kScanThreads)
   HeadState state(m.states.of(*rows.state) + std::int64_t(head) * kMixerState * kMixerState, line,
                   lane, *rows.position > 0);
   const std::int64_t width = channels(m);
+  const int value_at = channel_of(m, head, 2, 0);
+  const ScanSource source{convolved,
+                          width,
+                          channel_of(m, head, 1, 0),
+                          channel_of(m, head, 0, 0),
+                          value_at + int(blockIdx.y) * kScanRows,
+                          kScanRows,
+                          {m.mixed + alpha_at(m, head), m.mixed + beta_at(m, head)},
+                          m.stride};
   wait_for_inputs();
-  Token next(m, convolved, head, line, lane, 0);
-  for (int row = 0; row < rows.rows; ++row) {
-    const Token token = next;
-    if (row + 1 < rows.rows)
-      next = Token(m, convolved + (row + 1) * width, head, line, lane, row + 1);
-    const float of_query =
-        query_scale() * inverse_length(sum_over_lanes(token.query.squares(), kStateLanes), m.eps);
-    const float of_key = inverse_length(sum_over_lanes(token.key.squares(), kStateLanes), m.eps);
-    const float known = of_key * state.times(token.key);
-    const float change = token.gates.part * (token.value - token.gates.decay * known) * of_key;
-    state.update(token.gates.decay, change, token.key);
-    const float seen = of_query * state.times(token.query);
-    if (lane == 0) convolved[row * width + channel_of(m, head, 2, line)] = seen;
-  }
+  const auto prepare = [&](const TokenDots& dots, float alpha, float beta) {
+    const Gates gates = gates_from(m, head, alpha, beta);
+    const float of_key = inverse_length(dots.of_keys, m.eps),
+                of_query = query_scale() * inverse_length(dots.of_queries, m.eps);
+    return ScanToken{gates.decay, gates.part, of_key, of_query, of_query * dots.of_both};
+  };
+  scan_tokens<ScanToken>(source, rows.rows, prepare,
+                         [&](int row, const ScanToken& token, const LaneVector& key,
+                             const LaneVector& query, float value) {
+                           const float known = token.of_key * state.scan_times(key);
+                           const float seen = token.of_query * state.scan_times(query);
+                           const float change =
+                               token.part * (value - token.decay * known) * token.of_key;
+                           state.update(token.decay, change, key);
+                           if (lane == 0)
+                             convolved[row * width + value_at + line] =
+                                 token.decay * seen + change * token.seen_of_key;
+                         });
   state.store();
 }
 

@@ -23,6 +23,19 @@ struct LaneVector {
     for (const float4& u : unit) sum += u.x * u.x + u.y * u.y + u.z * u.z + u.w * u.w;
     return sum;
   }
+  /// Four sums at a time, which do not wait for one another.
+  __device__ __forceinline__ float dot(const LaneVector& x) const { return dot(x.unit); }
+  __device__ __forceinline__ float dot(const float4 (&x)[kLaneUnits]) const {
+    float4 sum = make_float4(0, 0, 0, 0);
+#pragma unroll
+    for (int i = 0; i < kLaneUnits; ++i) {
+      sum.x += unit[i].x * x[i].x;
+      sum.y += unit[i].y * x[i].y;
+      sum.z += unit[i].z * x[i].z;
+      sum.w += unit[i].w * x[i].w;
+    }
+    return (sum.x + sum.y) + (sum.z + sum.w);
+  }
 };
 
 /// A lane's part of one row. All lanes of a warp call these together.
@@ -44,6 +57,10 @@ class HeadState {
       sum += s_[i].x * x.unit[i].x + s_[i].y * x.unit[i].y + s_[i].z * x.unit[i].z +
              s_[i].w * x.unit[i].w;
     return sum_over_lanes(sum, kStateLanes);
+  }
+  /// The same of a scan's tokens, where each waits for the one before: in a shorter chain.
+  __device__ __forceinline__ float scan_times(const LaneVector& x) const {
+    return sum_over_lanes(x.dot(s_), kStateLanes);
   }
   /// row = decay * row + factor * x
   __device__ __forceinline__ void update(float decay, float factor, const LaneVector& x) {

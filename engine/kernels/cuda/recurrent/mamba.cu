@@ -5,11 +5,10 @@
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/recurrent/convolved_rows.cuh"
 #include "engine/kernels/cuda/recurrent/head_state.cuh"
+#include "engine/kernels/cuda/recurrent/scan_tiles.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
-
-constexpr int kScanThreads = 128, kScanRows = kScanThreads / kStateLanes;
 
 __device__ __forceinline__ int inner(const Mamba& m) { return m.heads * m.head; }
 __device__ __forceinline__ int channels(const Mamba& m) {
@@ -28,8 +27,11 @@ __device__ __forceinline__ int query_of(const Mamba& m, int head) {
 struct Step {
   float time, decay;
 };
-__device__ __forceinline__ Step step_of(const Mamba& m, const float* row, int head) {
-  const float time = softplus_of(row[inner(m) + channels(m) + head] + m.time_bias[head]);
+__device__ __forceinline__ int step_at(const Mamba& m, int head) {
+  return inner(m) + channels(m) + head;
+}
+__device__ __forceinline__ Step step_from(const Mamba& m, int head, float x) {
+  const float time = softplus_of(x + m.time_bias[head]);
   return {time, expf(m.decay[head] * time)};
 }
 
@@ -78,7 +80,7 @@ __global__ void __launch_bounds__(kMaxMambaHead* kStateLanes)
     const float x = convolved_channel(m, mixed, last, channel_of(m, head, i), position, keeps);
     (i < m.head ? own_values[i] : keys[0][i - m.head]) = x;
   }
-  const Step step = step_of(m, mixed, head);
+  const Step step = step_from(m, head, mixed[step_at(m, head)]);
   __syncthreads();
   const LaneVector key(keys[0], lane), query(keys[1], lane);
   const float value = own_values[line];
@@ -89,18 +91,10 @@ __global__ void __launch_bounds__(kMaxMambaHead* kStateLanes)
     values[std::int64_t(row) * inner(m) + head * m.head + line] = number >= 0 ? seen : 0.0f;
 }
 
-// What a lane reads of a token for its row of a head's state.
-struct Token {
-  LaneVector key, query;
-  float value;
+// What all rows of a head's state need of a token.
+struct ScanToken {
   Step step;
-
-  __device__ __forceinline__ Token(const Mamba& m, const float* convolved, int head, int line,
-                                   int lane, int row)
-      : key(convolved + key_of(m, head), lane),
-        query(convolved + query_of(m, head), lane),
-        value(convolved[head * m.head + line]),
-        step(step_of(m, m.mixed + row * m.stride, head)) {}
+  float key_of_query;  // the product of both
 };
 
 // Some rows of a head's state go through all tokens; results replace values. Lanes past the last
@@ -109,22 +103,30 @@ __global__ void __launch_bounds__(kScanThreads)
     mamba_scan(const Mamba m, const MixerRows rows, float* convolved) {
   allow_next_kernel();
   const int head = int(blockIdx.x), lane = int(threadIdx.x) % kStateLanes;
-  const int wanted = int(blockIdx.y) * kScanRows + int(threadIdx.x) / kStateLanes;
+  const int first = int(blockIdx.y) * kScanRows, wanted = first + int(threadIdx.x) / kStateLanes;
   const int line = min(wanted, m.head - 1);
   HeadState state(m.states.of(*rows.state) + std::int64_t(head) * m.head * kMixerState, line, lane,
                   *rows.position > 0);
   const std::int64_t width = channels(m);
+  const float* const steps = m.mixed + step_at(m, head);
+  const ScanSource source{
+      convolved,      width,          key_of(m, head), query_of(m, head), head * m.head + first,
+      m.head - first, {steps, steps}, m.stride};
   const float skip = m.skip[head];
   wait_for_inputs();
-  Token next(m, convolved, head, line, lane, 0);
-  for (int row = 0; row < rows.rows; ++row) {
-    const Token token = next;
-    if (row + 1 < rows.rows)
-      next = Token(m, convolved + (row + 1) * width, head, line, lane, row + 1);
-    state.update(token.step.decay, token.step.time * token.value, token.key);
-    const float seen = state.times(token.query) + skip * token.value;
-    if (lane == 0 && line == wanted) convolved[row * width + head * m.head + line] = seen;
-  }
+  scan_tokens<ScanToken>(
+      source, rows.rows,
+      [&](const TokenDots& dots, float step, float) {
+        return ScanToken{step_from(m, head, step), dots.of_both};
+      },
+      [&](int row, const ScanToken& token, const LaneVector& key, const LaneVector& query,
+          float value) {
+        const float taken = token.step.time * value;
+        const float seen = token.step.decay * state.scan_times(query) + taken * token.key_of_query;
+        state.update(token.step.decay, taken, key);
+        if (lane == 0 && line == wanted)
+          convolved[row * width + head * m.head + line] = seen + skip * value;
+      });
   if (line == wanted) state.store();
 }
 
