@@ -70,10 +70,11 @@ void StreamedWeights::drop() {
   }
 }
 
+// The last layer is timed: the first may be one of a few without experts, whose rate is another.
 OffloadRates StreamedWeights::measure(const std::vector<int>& offloadable,
                                       const std::vector<int>& experts) {
   const bool experts_alone = offloadable.empty();
-  const int layer = experts_alone ? experts.front() : offloadable.front();
+  const int layer = experts_alone ? experts.back() : offloadable.back();
   const TokenCount tokens = timed_tokens(spec(), ubatch_);
   const Seconds time = host_->side.time_layer(layer, tokens, experts_alone);
   return {layers_ ? layers_->measure_link() : experts_->measure_link(),

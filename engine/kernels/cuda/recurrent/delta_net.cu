@@ -150,11 +150,13 @@ __global__ void __launch_bounds__(kTokenThreads)
 }
 
 // What all rows of a head's state need of a token. The state takes `part` of what the token's value
-// lacks, by its key; what the query sees of the key was taken, too.
+// lacks, by its key.
 struct ScanToken {
   float decay, part;
   float of_key, of_query;  // factors that give the vectors their lengths
-  float seen_of_key;
+
+  // Of a key that is zero.
+  static __device__ __forceinline__ ScanToken that_changes_nothing() { return {1, 0, 0, 0}; }
 };
 
 // Some rows of a head's state go through all tokens; results replace values.
@@ -173,26 +175,25 @@ __global__ void __launch_bounds__(kScanThreads)
                           channel_of(m, head, 0, 0),
                           value_at + int(blockIdx.y) * kScanRows,
                           kScanRows,
-                          {m.mixed + alpha_at(m, head), m.mixed + beta_at(m, head)},
+                          m.mixed + alpha_at(m, head),
+                          m.mixed + beta_at(m, head),
                           m.stride};
   wait_for_inputs();
-  const auto prepare = [&](const TokenDots& dots, float alpha, float beta) {
+  const auto prepare = [&](const LaneVector& key, const LaneVector& query, float alpha,
+                           float beta) {
     const Gates gates = gates_from(m, head, alpha, beta);
-    const float of_key = inverse_length(dots.of_keys, m.eps),
-                of_query = query_scale() * inverse_length(dots.of_queries, m.eps);
-    return ScanToken{gates.decay, gates.part, of_key, of_query, of_query * dots.of_both};
+    const float keys = sum_over_lanes(key.squares(), kStateLanes),
+                queries = sum_over_lanes(query.squares(), kStateLanes);
+    return ScanToken{gates.decay, gates.part, inverse_length(keys, m.eps),
+                     query_scale() * inverse_length(queries, m.eps)};
   };
-  scan_tokens<ScanToken>(source, rows.rows, prepare,
-                         [&](int row, const ScanToken& token, const LaneVector& key,
-                             const LaneVector& query, float value) {
-                           const float known = token.of_key * state.scan_times(key);
-                           const float seen = token.of_query * state.scan_times(query);
-                           const float change =
-                               token.part * (value - token.decay * known) * token.of_key;
-                           state.update(token.decay, change, key);
-                           if (lane == 0)
-                             convolved[row * width + value_at + line] =
-                                 token.decay * seen + change * token.seen_of_key;
+  const auto update = [&](const ScanToken& token, const LaneVector& key, float value) {
+    const float known = token.of_key * state.scan_times(key);
+    state.update(token.decay, token.part * (value - token.decay * known) * token.of_key, key);
+  };
+  scan_tokens<ScanToken>(source, rows.rows, state, prepare, update,
+                         [&](int row, const ScanToken& token, float, float seen) {
+                           convolved[row * width + value_at + line] = token.of_query * seen;
                          });
   state.store();
 }

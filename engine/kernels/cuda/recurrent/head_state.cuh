@@ -24,7 +24,6 @@ struct LaneVector {
     return sum;
   }
   /// Four sums at a time, which do not wait for one another.
-  __device__ __forceinline__ float dot(const LaneVector& x) const { return dot(x.unit); }
   __device__ __forceinline__ float dot(const float4 (&x)[kLaneUnits]) const {
     float4 sum = make_float4(0, 0, 0, 0);
 #pragma unroll
@@ -60,8 +59,10 @@ class HeadState {
   }
   /// The same of a scan's tokens, where each waits for the one before: in a shorter chain.
   __device__ __forceinline__ float scan_times(const LaneVector& x) const {
-    return sum_over_lanes(x.dot(s_), kStateLanes);
+    return sum_over_lanes(scan_part(x), kStateLanes);
   }
+  /// This lane's part of it.
+  __device__ __forceinline__ float scan_part(const LaneVector& x) const { return x.dot(s_); }
   /// row = decay * row + factor * x
   __device__ __forceinline__ void update(float decay, float factor, const LaneVector& x) {
 #pragma unroll

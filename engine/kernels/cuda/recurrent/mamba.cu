@@ -94,7 +94,8 @@ __global__ void __launch_bounds__(kMaxMambaHead* kStateLanes)
 // What all rows of a head's state need of a token.
 struct ScanToken {
   Step step;
-  float key_of_query;  // the product of both
+
+  static __device__ __forceinline__ ScanToken that_changes_nothing() { return {{0, 1}}; }
 };
 
 // Some rows of a head's state go through all tokens; results replace values. Lanes past the last
@@ -110,22 +111,20 @@ __global__ void __launch_bounds__(kScanThreads)
   const std::int64_t width = channels(m);
   const float* const steps = m.mixed + step_at(m, head);
   const ScanSource source{
-      convolved,      width,          key_of(m, head), query_of(m, head), head * m.head + first,
-      m.head - first, {steps, steps}, m.stride};
+      convolved,      width, key_of(m, head), query_of(m, head), head * m.head + first,
+      m.head - first, steps, steps,           m.stride};
   const float skip = m.skip[head];
   wait_for_inputs();
   scan_tokens<ScanToken>(
-      source, rows.rows,
-      [&](const TokenDots& dots, float step, float) {
-        return ScanToken{step_from(m, head, step), dots.of_both};
+      source, rows.rows, state,
+      [&](const LaneVector&, const LaneVector&, float step, float) {
+        return ScanToken{step_from(m, head, step)};
       },
-      [&](int row, const ScanToken& token, const LaneVector& key, const LaneVector& query,
-          float value) {
-        const float taken = token.step.time * value;
-        const float seen = token.step.decay * state.scan_times(query) + taken * token.key_of_query;
-        state.update(token.step.decay, taken, key);
-        if (lane == 0 && line == wanted)
-          convolved[row * width + head * m.head + line] = seen + skip * value;
+      [&](const ScanToken& token, const LaneVector& key, float value) {
+        state.update(token.step.decay, token.step.time * value, key);
+      },
+      [&](int row, const ScanToken&, float value, float seen) {
+        if (line == wanted) convolved[row * width + head * m.head + line] = seen + skip * value;
       });
   if (line == wanted) state.store();
 }
