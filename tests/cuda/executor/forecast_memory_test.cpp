@@ -134,7 +134,8 @@ void check_load(const Case& c, Bytes ram_cache = {}) {
       int(ram_cache.value / (kv_bytes_per_token(s.model, s.kv.types) * double(block)));
   pool.step_tokens = s.scheduler->step_tokens;
   pool.step_sequences = int(s.scheduler->sequences);
-  pool.checkpoints = state_checkpoints(s.scheduler->sequences);
+  pool.checkpoints = server_checkpoints(s.model, s.scheduler->sequences);
+  pool.windows_apart = ram_cache.value == 0;
   ExecutorOptions options = options_for(s, placement);
   options.kv_block = block;
   options.ubatch = s.settings.ubatch;
@@ -203,6 +204,11 @@ TEST_CASE("Forecast memory of layers with windows equals the engine's",
     check({.name = "layers on the host", .model = m, .gpu_layers = 3});
     check({.name = "layers streamed", .model = m, .gpu_layers = 3, .decode = DecodeDevice::kGpu});
     check({.name = "decode on the host", .model = m, .decode = DecodeDevice::kCpu});
+    // Windows apart, in a pool of stated size and in one that VRAM bounds; not so with prefixes in
+    // RAM.
+    check_load({.name = "of many sequences", .model = m});
+    check_load({.name = "of many sequences, VRAM short", .model = m, .vram = 6 * 1_GiB});
+    check_load({.name = "of many sequences, prefixes in RAM", .model = m}, 1_GiB);
   }
 }
 
