@@ -166,22 +166,28 @@ TokenCount all_blocks(const MemoryContext& s, const Batch& batch, bool of_prompt
   return sum;
 }
 
-// Blocks of the pool of layers with a window, if the other layers' has more; 0: they have none.
-// Mirrors keeps_windows_apart (engine/backends/cuda/batch/pool_size.cpp).
-TokenCount blocks_of_windows(const MemoryContext& s, const Placement& p, TokenCount of_others) {
+// Tokens of the pool of layers with a window, if that of the other layers, which has so many, is
+// larger; 0: they have none. Mirrors keeps_windows_apart
+// (engine/backends/cuda/batch/pool_size.cpp).
+TokenCount tokens_of_windows(const MemoryContext& s, const Placement& p, TokenCount of_others) {
   if (!s.has_load || !s.scheduler) return 0;
-  const TokenCount windows =
+  const TokenCount tokens =
+      s.scheduler->block_tokens *
       window_pool_blocks({s.model, *s.scheduler, p, s.kv.policy, !s.rig.gpus.empty()});
-  return windows < of_others ? windows : 0;
+  return tokens < of_others ? tokens : 0;
+}
+
+TokenCount tokens_of_batch(const Batch& batch) {
+  TokenCount sum = 0;
+  for (const Sequence& sequence : batch.sequences) sum += sequence.length();
+  return sum;
 }
 
 // Those of one layer on a device: a ring has no more than `ring` of each sequence.
 TokenCount blocks_of_layer(const MemoryContext& s, const Placement& p, const Batch& batch,
                            int layer, DeviceIndex device) {
-  const TokenCount ring = window_blocks(s, p, device), all = all_blocks(s, batch);
-  if (s.model.sees_all_tokens(layer)) return all;
-  if (const TokenCount windows = blocks_of_windows(s, p, all); windows > 0) return windows;
-  if (ring == 0) return all;
+  const TokenCount ring = window_blocks(s, p, device);
+  if (ring == 0 || s.model.sees_all_tokens(layer)) return all_blocks(s, batch);
   TokenCount sum = 0;
   for (const Sequence& sequence : batch.sequences)
     sum += std::min(kv_blocks(s, sequence.length()), ring);
@@ -273,7 +279,8 @@ Batch pool_in_vram(const MemoryContext& s, const Placement& p, const MemoryPlan&
     if (pool.layers == 0) continue;
     const double room = plan.devices[g].free().value - kLeftBytes;
     const auto together = TokenCount(std::max(0.0, room / pool.block - 1));
-    const TokenCount windows = blocks_of_windows(s, p, std::min(blocks, together));
+    const TokenCount windows =
+        tokens_of_windows(s, p, std::min(blocks, together) * tokens) / tokens;
     const auto apart = TokenCount((room - double(windows + 1) * pool.window) /
                                       (pool.block - (windows > 0 ? pool.window : 0)) -
                                   1);
@@ -332,12 +339,15 @@ void add_timed_cache(DeviceMemory& host) {
 // Adds caches that are never evicted, including all caches of the host.
 void add_resident_kv(const MemoryContext& s, const Placement& p, const Batch& batch,
                      MemoryPlan& plan) {
+  const TokenCount windows = tokens_of_windows(s, p, tokens_of_batch(batch));
   for (int l = 0; l < s.model.layers; ++l) {
     const DeviceIndex at = cache_device(s, p, l);
     const double block = kv_block_bytes(s, l, s.kv.types);
+    double bytes = double(blocks_of_layer(s, p, batch, l, at)) * block;
+    if (windows > 0 && !s.model.sees_all_tokens(l))
+      bytes = double(windows) * kv_bytes_per_token(s.model, l, s.kv.types);
     if (at == kHost || !evicts_kv(s))
-      (at == kHost ? plan.devices.back() : plan.devices[std::size_t(at)]).kv +=
-          Bytes{double(blocks_of_layer(s, p, batch, l, at)) * block};
+      (at == kHost ? plan.devices.back() : plan.devices[std::size_t(at)]).kv += Bytes{bytes};
     // Where the host decodes, a GPU keeps the KV that prompts have produced.
     const DeviceIndex gpu = p.layers[std::size_t(l)].weights;
     if (p.host_decodes() && gpu != kHost && !s.rig.unified())
@@ -454,7 +464,7 @@ void add_block_cache(const MemoryContext& s, const Placement& p, const Batch& se
         plan.devices[g].kv +=
             Bytes{list_bytes(s, {}, batch,
                              window_blocks(s, p, DeviceIndex(g)) > 0 ||
-                                 blocks_of_windows(s, p, all_blocks(s, batch)) > 0)};
+                                 tokens_of_windows(s, p, tokens_of_batch(batch)) > 0)};
     return;
   }
   if (s.pool.least > 0 && !s.rig.unified()) return add_cold_pool(s, p, plan);

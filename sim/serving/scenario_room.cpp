@@ -60,6 +60,13 @@ double tokens_of_layers(const Scenario& s, const Placement& p, const MemoryPlan&
   return tokens;
 }
 
+// Room for requests that have states or windows beside their blocks.
+CacheRoom with_checkpoints(const Scenario& s, CacheRoom room, bool windows_apart = false) {
+  if (s.model.recurrent || windows_apart)
+    room.checkpoints = std::size_t(server_checkpoints(s.model, s.scheduler->sequences));
+  return room;
+}
+
 TokenCount in_blocks(double tokens, TokenCount block) {
   return TokenCount(tokens / double(block) + 1e-6) * block;
 }
@@ -74,17 +81,17 @@ CacheRoom cache_room_of(const Scenario& s, const Placement& p, const MemoryPlan&
   // Of a pool of stated size, what has no room in VRAM is in RAM.
   const bool may_be_in_ram = evicts(s.kv.policy) || s.kv.policy == KvPolicy::kStream;
   if (policy.pool == PoolRule::kTokens && may_be_in_ram)
-    return {stated_pool_tokens(policy, s.workload.context), windows};
+    return with_checkpoints(s, {stated_pool_tokens(policy, s.workload.context), windows});
   const TokenCount apart =
       window_pool_blocks({s.model, policy, p, s.kv.policy, !s.rig.gpus.empty()});
   if (apart > 0) {
     const double tokens =
         tokens_of_layers(s, p, memory, apart, [&](int l) { return s.model.sees_all_tokens(l); });
-    if (tokens > double(apart * block)) return {in_blocks(tokens, block), windows};
+    if (tokens > double(apart * block)) return with_checkpoints(s, in_blocks(tokens, block), true);
   }
   const double tokens = tokens_of_layers(
       s, p, memory, 0, [&](int l) { return windows.window <= 0 || s.model.sees_all_tokens(l); });
-  return {in_blocks(tokens / windows.filled, block), windows};
+  return with_checkpoints(s, {in_blocks(tokens / windows.filled, block), windows});
 }
 
 TokenCount tokens_of_long_requests(const Scenario& s, const CacheRoom& room) {

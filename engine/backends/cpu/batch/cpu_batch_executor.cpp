@@ -42,8 +42,8 @@ void CpuBatchExecutor::check(const SequenceStep& s) const {
   RIGCAST_ASSERT(std::ranges::all_of(s.blocks, exists));
   if (limits_.window_blocks > 0) {
     RIGCAST_ASSERT(TokenCount(s.window_blocks.size()) * limits_.block_tokens >= end);
-    const auto is_apart = [&](int block) { return block >= 0 && block < limits_.window_blocks; };
-    RIGCAST_ASSERT(std::ranges::all_of(s.window_blocks, is_apart));
+    const auto in_pool = [&](int block) { return block >= 0 && block < limits_.window_blocks; };
+    RIGCAST_ASSERT(std::ranges::all_of(s.window_blocks, in_pool));
   }
   const auto known = [&](std::int32_t id) { return id >= 0 && id < model().spec.vocabulary; };
   RIGCAST_ASSERT(std::ranges::all_of(s.tokens, known));

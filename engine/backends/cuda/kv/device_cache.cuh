@@ -68,7 +68,7 @@ class DeviceCache {
   std::size_t block_bytes() const { return block_bytes_; }
   /// Bytes of a block of layers whose blocks are apart.
   std::size_t window_block_bytes() const { return ring_block_bytes_; }
-  bool is_apart(int layer_of_model) const { return is_ring_[std::size_t(layer_of_model)]; }
+  bool has_own_blocks(int layer_of_model) const { return is_ring_[std::size_t(layer_of_model)]; }
   /// The view of a model's layer for kernels, which is its number 0; its addresses are constant
   /// while the cache lives.
   Cache view(int layer_of_model) const;
