@@ -204,12 +204,13 @@ TEST_CASE("Forecast memory of layers with windows equals the engine's",
     check({.name = "layers on the host", .model = m, .gpu_layers = 3});
     check({.name = "layers streamed", .model = m, .gpu_layers = 3, .decode = DecodeDevice::kGpu});
     check({.name = "decode on the host", .model = m, .decode = DecodeDevice::kCpu});
-    // Windows apart, in a pool of stated size and in one that VRAM bounds; not so with prefixes in
-    // RAM.
     check_load({.name = "of many sequences", .model = m});
-    check_load({.name = "of many sequences, VRAM short", .model = m, .vram = 6 * 1_GiB});
     check_load({.name = "of many sequences, prefixes in RAM", .model = m}, 1_GiB);
   }
+  // Where VRAM bounds the pool, windows are apart if they are short.
+  check_load({.name = "many sequences, long windows", .model = wide, .vram = 6 * 1_GiB});
+  wide.window->tokens = 256;
+  check_load({.name = "many sequences, short windows", .model = wide, .vram = 6 * 1_GiB});
 }
 
 TEST_CASE("Forecast memory of heads of two widths equals the engine's",

@@ -178,7 +178,8 @@ TEST_CASE("rigcast keeps windows of many users apart, and plans what is left for
           "[serving]") {
   const Settings gemma = {{"runtime.name", "rigcast"},      {"model.name", "gemma-3-12b"},
                           {"model.quant", "Q4_K_M"},        {"load.users", "4"},
-                          {"scheduler.max_sequences", "8"}, {"workload.context", "32768"}};
+                          {"scheduler.max_sequences", "8"}, {"placement.gpu_layers", "49"},
+                          {"workload.context", "32768"}};
   const auto kv_of = [](const Scenario& s) {
     const Placement placement = resolve_placement(s);
     double kv = 0;
