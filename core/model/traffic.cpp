@@ -99,6 +99,7 @@ OpTraffic& OpTraffic::operator+=(const OpTraffic& other) {
   prompt_keys += other.prompt_keys;
   causal_flops += other.causal_flops;
   cell_flops += other.cell_flops;
+  scanned_values += other.scanned_values;
   flops_of_score = std::max(flops_of_score, other.flops_of_score);
   matrices += other.matrices;
   for (std::size_t i = 0; i < products.size(); ++i) {
@@ -194,6 +195,9 @@ OpTraffic cache_traffic(const ModelSpec& model, int layer, const Batch& batch, K
     const double state = double(model.recurrent->state_bytes) * double(batch.sequences.size());
     t.kv_read_bytes += state;
     t.kv_write_bytes += state;
+    for (const Sequence& s : batch.sequences)
+      if (s.tokens > 1)
+        t.scanned_values += double(s.tokens) * double(model.recurrent->state_bytes) / sizeof(float);
   }
   return t;
 }

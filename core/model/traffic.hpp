@@ -31,6 +31,7 @@ struct OpTraffic {
   // Of kernels that compute cells which the mask hides: those up to each token, before its window
   // too; and every cell of the cache.
   double causal_flops = 0, cell_flops = 0;
+  double scanned_values = 0;  // of recurrent states, times the tokens that pass them one by one
   double flops_of_score = 0;  // of attention: the products of one query with one cell
   int matrices = 0;
   std::array<ProductShape, WeightGroup::kProducts> products{};  // where not routed

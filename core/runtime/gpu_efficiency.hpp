@@ -126,6 +126,12 @@ struct BlockEfficiency {
   // Time of a block of a batch's attention per key, and per element of a key, however few blocks
   // there are.
   Sourced<Seconds> attention_key, attention_step;
+  // Of latent attention: the heads that share a read of the cache, and the time of a block of them
+  // and one token of a batch for each key. Absent: as other attention.
+  std::optional<Sourced<double>> latent_heads;
+  std::optional<Sourced<Seconds>> latent_key;
+  // Cycles of a unit for each value of a recurrent state that a token of a batch passes.
+  Sourced<double> scan_cycles;
   Sourced<double> quantized_cache;   // factor on a batch's attention over a quantized cache
   Sourced<Seconds> quantized_start;  // extra time of one token's attention over such a cache,
                                      // however short

@@ -127,6 +127,7 @@ RuntimeProfile::Decode read_decode(const TomlTable& t) {
   d.tokenize = duration(t, "tokenize");
   d.kv_cycles = t.number_figure("kv_cycles", 0, 10);
   d.kv_cycles_quant = t.number_figure("kv_cycles_quant", 0, 10);
+  d.kv_cycles_latent = t.find_number_figure("kv_cycles_latent", 0, 10).value_or(d.kv_cycles);
   d.expert_cycles = t.number_figure("expert_cycles", 0.01, kMaxScale);
   d.token_cycles = t.find_number_figure("token_cycles", 0, 10).value_or(Sourced<double>{});
   d.unoverlapped_share = t.find_number_figure("unoverlapped_share", 0, 1).value_or(unit_scale());
@@ -310,6 +311,11 @@ std::optional<BlockEfficiency> read_blocks(const TomlTable& t) {
   b.attention_rows = t.number_figure("attention_rows", 1, 65536);
   b.attention_key = duration(t, "attention_key");
   b.attention_step = duration(t, "attention_step");
+  b.latent_heads = t.find_number_figure("latent_heads", 1, 1024);
+  if (t.has("latent_key")) b.latent_key = duration(t, "latent_key");
+  if (b.latent_key && !b.latent_heads)
+    t.refuse("latent_key", "latent_key is the time of a block of heads", "state latent_heads");
+  b.scan_cycles = t.find_number_figure("scan_cycles", 0, 1000).value_or(Sourced<double>{});
   b.quantized_start = duration(t, "quantized_start");
   b.quantized_cache = t.number_figure("quantized_cache", 0.01, 4);
   t.finish();
@@ -434,9 +440,15 @@ RuntimeProfile::Kernels read_kernels(const TomlTable& t) {
   k.moe = t.number_figure("moe", 0, 10'000);
   k.head = t.number_figure("head", 0, 10'000);
   const Sourced<double> none{0.0, SourceKind::kAssumed, {}};
+  k.mamba = t.find_number_figure("mamba", 0, 10'000);
+  k.short_convolution = t.find_number_figure("short_convolution", 0, 10'000);
   k.norm = t.find_number_figure("norm", 0, 100).value_or(none);
+  k.layer_norm = t.find_number_figure("layer_norm", 0, 100).value_or(k.norm);
+  k.head_width = t.find_number_figure("head_width", 0, 100).value_or(none);
   k.token_attention = t.find_number_figure("token_attention", 0, 10'000);
   k.query_head = t.find_number_figure("query_head", 0, 100).value_or(none);
+  k.token_moe = t.find_number_figure("token_moe", 0, 10'000);
+  k.chosen_expert = t.find_number_figure("chosen_expert", 0, 100).value_or(none);
   k.offload = t.find_number_figure("offload", 0, 10'000).value_or(none);
   k.eager = t.flag("eager", false);
   t.finish();

@@ -158,7 +158,8 @@ struct RuntimeProfile {
     Sourced<double> kv_without_flash;  // factor on attention's reads without flash attention
     // Cycles of one GPU unit for each cached token, query head and element of the head.
     Sourced<double> kv_cycles, kv_cycles_quant;
-    Sourced<double> expert_cycles;  // scales a GPU's cycles for routed experts
+    Sourced<double> kv_cycles_latent;  // of latent attention; else as kv_cycles
+    Sourced<double> expert_cycles;     // scales a GPU's cycles for routed experts
     // Cycles of one GPU unit to multiply one weight with one token more than the first, where
     // products of a few tokens run as those of one.
     Sourced<double> token_cycles;
@@ -212,11 +213,20 @@ struct RuntimeProfile {
   /// `ffn`. These include the two norms that every layer has.
   struct Kernels {
     Sourced<double> attention, latent, recurrent, ffn, moe, head;
-    Sourced<double> norm;  // of each further norm
+    // Of recurrent layers that are no delta nets, where they are stated.
+    std::optional<Sourced<double>> mamba, short_convolution;
+    Sourced<double> norm;        // of each further norm of queries and keys
+    Sourced<double> layer_norm;  // of each further norm of a layer's vector
+    Sourced<double>
+        head_width;  // of one token's attention, for each 128 values of a head beyond 128
     // Of one token's attention, in place of `attention`, where it is stated; and more for each
     // query head that shares a KV head.
     std::optional<Sourced<double>> token_attention;
     Sourced<double> query_head;
+    // Of one token's experts, in place of `moe`, where it is stated; and more for each that is
+    // chosen.
+    std::optional<Sourced<double>> token_moe;
+    Sourced<double> chosen_expert;
     Sourced<double> offload;  // more of them for a layer whose cache is streamed
     bool eager = false;       // an interpreter launches them one by one, ahead of a GPU's work and
                               // before the CPU's

@@ -17,7 +17,8 @@ namespace {
 Seconds cache_products(const StepContext& s, const GpuPart& gpu, double flops) {
   const auto& decode = s.runtime.decode;
   const bool quantized = info(s.kv.types.k).block_elements > 1;
-  const double cycles = (quantized ? decode.kv_cycles_quant : decode.kv_cycles).value *
+  const auto& floats = s.model.mla ? decode.kv_cycles_latent : decode.kv_cycles;
+  const double cycles = (quantized ? decode.kv_cycles_quant : floats).value *
                         before_changes(s, gpu, ChangedFigure::kKvCycles);
   const Seconds products{flops / 4.0 * cycles / unit_rate(gpu).value};
   const bool starts = quantized && s.runtime.blocks && flops > 0;
@@ -468,11 +469,34 @@ Seconds block_attention_time(const StepContext& s, const GpuPart& gpu, const OpT
          (quantized ? blocks.quantized_cache.value : 1.0);
 }
 
+// Of latent attention, with a block for each token of a batch and some heads; a unit runs several
+// at once. Blocks go through all keys, however few there are.
+Seconds latent_attention_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
+  const BlockEfficiency& blocks = *s.runtime.blocks;
+  const double of_prompts = t.attention_flops - t.single_flops;
+  if (of_prompts <= 0 || t.prompts <= 0) return {};
+  constexpr double kBlocksOfUnit = 2;
+  const double groups = std::ceil(double(s.model.heads) / blocks.latent_heads->value);
+  const double keys = of_prompts / (t.flops_of_score * double(s.model.heads)) * groups;
+  const double at_once = kBlocksOfUnit * std::max(1.0, units_of(gpu));
+  const bool quantized = info(s.kv.types.k).block_elements > 1;
+  return blocks.latent_key->value * std::max(keys / at_once, t.prompt_keys / t.prompts) /
+         (quantized ? blocks.quantized_cache.value : 1.0);
+}
+
+// Tokens of a batch pass the states of recurrent layers one by one.
+Seconds scan_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
+  if (!s.runtime.blocks) return {};
+  return Seconds{t.scanned_values * s.runtime.blocks->scan_cycles.value / unit_rate(gpu).value};
+}
+
 Seconds batch_attention_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
                              TokenCount tokens) {
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
   const double share = s.runtime.gpu_efficiency(gpu).attention.value * backend.attention.value *
                        before_changes(s, gpu, ChangedFigure::kAttention);
+  if (s.model.mla && s.runtime.blocks && s.runtime.blocks->latent_key)
+    return latent_attention_time(s, gpu, t);
   const double flops = computed_flops(s, t, tokens);
   if (!s.settings.flash_attention) return separate_attention_time(s, gpu, flops);
   Seconds products{flops / (gemm_rate(gpu).value.value * share)};
@@ -523,13 +547,21 @@ bool has_unknown_blocks(const StepContext& s, const GpuPart& gpu) {
          std::ranges::count(blocks->writes_out, gpu.architecture) == 0;
 }
 
+// How often one token's latent attention reads the cache: once for some of the heads.
+double latent_reads(const StepContext& s, bool batched) {
+  const auto& blocks = s.runtime.blocks;
+  if (!s.model.mla || !blocks || !blocks->latent_heads || batched) return 1;
+  return std::ceil(double(s.model.heads) / blocks->latent_heads->value);
+}
+
 OpCost cost_of_kernels(const StepContext& s, std::size_t gpu, const OpTraffic& t, TokenCount tokens,
                        double kernels, bool in_graph) {
   const GpuPart& part = s.rig.gpus[gpu];
   const GpuEfficiency& e = s.runtime.gpu_efficiency(part);
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
   const bool batched = !has_token_kernels(s, tokens);
-  const double kv = cache_bytes(s, t, &part) * (part.shared ? part.shared->kv_copies : 1);
+  const double kv = cache_bytes(s, t, &part) * (part.shared ? part.shared->kv_copies : 1) *
+                    latent_reads(s, batched);
   const bool flash = s.settings.flash_attention;
   const double without = flash || batched ? 1.0 : s.runtime.decode.kv_without_flash.value;
   const double kv_scale = without * (t.wide_heads ? s.runtime.decode.wide_heads.value : 1.0);
@@ -563,6 +595,7 @@ OpCost cost_of_kernels(const StepContext& s, std::size_t gpu, const OpTraffic& t
   }
   cost.serial += expert_sort_time(s, part, t, tokens);
   cost.compute += batch_attention_time(s, part, t, tokens);
+  cost.serial += scan_time(s, part, t);
   if (s.runtime.blocks) cost.serial += cache_products(s, part, t.single_flops) * kv_scale;
   if (!flash) cost.serial += score_passes(s, part, t, tokens);
   const auto& blocks = s.runtime.blocks;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/hardware/expert_shares.hpp"
+#include "core/model/recurrent_kind.hpp"
 #include "perfmodel/cost/cpu_cost.hpp"
 #include "perfmodel/cost/gpu_cost.hpp"
 #include "perfmodel/cost/kernel_cost.hpp"
@@ -19,37 +20,63 @@ BytesPerSecond shared_rate(const StepContext& s, BytesPerSecond link) {
 // its share of the layer's: those of the two that every layer has are counted with the others, as
 // one launch each.
 double norm_launches(const StepContext& s, int own) {
-  const double further = own + std::max(0, s.model.norms_per_layer - 2) / 2.0;
+  const auto& kernels = s.runtime.kernels;
+  const double further = std::max(0, s.model.norms_per_layer - 2) / 2.0;
   const double before = s.runtime.factor_before(ChangedFigure::kNormKernels,
                                                 {s.settings.backend, {}}, s.settings.build_year);
-  return s.runtime.kernels.norm.value * ((1.0 + further) * before - 1.0);
+  return kernels.norm.value * ((1.0 + own) * before - 1.0) +
+         kernels.layer_norm.value * further * before;
 }
 
 // Of a layer's attention without norms. One token's attention prepares the queries that share a KV
-// head one after the other.
-double attention_launches(const StepContext& s, TokenCount tokens) {
+// head one after the other, and takes as much longer as heads are wider.
+double attention_launches(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
   const auto& kernels = s.runtime.kernels;
   if (s.model.mla) return kernels.latent.value;
   if (tokens > 1 || s.model.kv_heads < 1) return kernels.attention.value;
+  constexpr double kUsualWidth = 128;
+  const double width = t.flops_of_score > 0 ? t.flops_of_score / 4 : double(s.model.head_dim);
+  const double wider = std::max(0.0, width / kUsualWidth - 1);
   return kernels.token_attention.value_or(kernels.attention).value +
-         kernels.query_head.value * double(s.model.heads) / s.model.kv_heads;
+         kernels.query_head.value * double(s.model.heads) / s.model.kv_heads +
+         kernels.head_width.value * wider;
 }
 
-double launches_of(const StepContext& s, Launches launches, TokenCount tokens) {
+// Of a layer's router and experts. Experts of one token have blocks of their own, which take their
+// time however small they are.
+double moe_launches(const StepContext& s, TokenCount tokens) {
+  const auto& kernels = s.runtime.kernels;
+  if (tokens > 1) return kernels.moe.value;
+  return kernels.token_moe.value_or(kernels.moe).value +
+         kernels.chosen_expert.value * double(s.model.moe->experts_used);
+}
+
+double recurrent_launches(const StepContext& s) {
+  const auto& kernels = s.runtime.kernels;
+  switch (recurrent_kind(s.model)) {
+    case RecurrentKind::kDeltaNet: break;
+    case RecurrentKind::kMamba: return kernels.mamba.value_or(kernels.recurrent).value;
+    case RecurrentKind::kShortConvolution:
+      return kernels.short_convolution.value_or(kernels.recurrent).value;
+  }
+  return kernels.recurrent.value;
+}
+
+double launches_of(const StepContext& s, const OpTraffic& t, Launches launches, TokenCount tokens) {
   const auto& kernels = s.runtime.kernels;
   switch (launches) {
     case Launches::kNone: return 0;
     case Launches::kAttention:
-      return attention_launches(s, tokens) + norm_launches(s, s.model.qk_norm ? 2 : 0) +
+      return attention_launches(s, t, tokens) + norm_launches(s, s.model.qk_norm ? 2 : 0) +
              (s.kv.policy == KvPolicy::kStream ? kernels.offload.value : 0.0);
-    case Launches::kRecurrent: return kernels.recurrent.value + norm_launches(s, 0);
+    case Launches::kRecurrent: return recurrent_launches(s) + norm_launches(s, 0);
     case Launches::kFfn: return kernels.ffn.value + norm_launches(s, 0);
     case Launches::kHead: return kernels.head.value;
     case Launches::kMoePart: break;
   }
-  const double moe =
-      kernels.moe.value * s.runtime.factor_before(ChangedFigure::kMoeKernels,
-                                                  {s.settings.backend, {}}, s.settings.build_year);
+  const double moe = moe_launches(s, tokens) * s.runtime.factor_before(ChangedFigure::kMoeKernels,
+                                                                       {s.settings.backend, {}},
+                                                                       s.settings.build_year);
   return (moe + norm_launches(s, 0)) / 2;  // of two parts: router and experts
 }
 
@@ -92,7 +119,7 @@ OpCost operation_cost(const StepContext& s, DeviceIndex device, const OpTraffic&
   if (device != kHost) {
     const OpTraffic of_fullest = as_on_fullest(s, device, t, tokens);
     OpCost cost = gpu_cost(s, std::size_t(device), of_fullest, tokens,
-                           launches_of(s, launches, tokens), in_graph);
+                           launches_of(s, t, launches, tokens), in_graph);
     if (const auto& shared = s.rig.gpus[std::size_t(device)].shared)
       cost.overhead += exchange_time(s, device, *shared, t, tokens, launches);
     return cost;
@@ -101,7 +128,7 @@ OpCost operation_cost(const StepContext& s, DeviceIndex device, const OpTraffic&
   // The CPU computes an operation before the next one is launched.
   if (s.runtime.kernels.eager)
     cost.overhead += s.runtime.backends[std::size_t(s.settings.backend)].launch.value *
-                     host_clock_factor(s) * launches_of(s, launches, tokens);
+                     host_clock_factor(s) * launches_of(s, t, launches, tokens);
   return cost;
 }
 

@@ -11,6 +11,9 @@ DeviceIndex prefill_device(const StepContext& s, const Placement& p, const Batch
   // The last ubatch of a prompt may be too short to pay for the copy.
   if (batch.tokens() < s.runtime.prefill.stream_min_batch) return kHost;
   if (!s.runtime.prefill.picks_faster) return at.prefill_on;
+  // States, and caches that layers share, stay where they are: HostPlacement's rule
+  // (engine/placement/host_placement.cpp).
+  if (s.model.has_recurrent_mixer(l) || s.model.shared_kv_layers > 0) return kHost;
   // The rule of copies() (engine/placement/prefill_offload.hpp), which has measured rates.
   OpTraffic t = attention_traffic(s.model, s.tensors, l, batch, s.kv.types);
   t += ffn_traffic(s.model, s.tensors, l, batch.tokens());

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/hardware/gpu_architecture.hpp"
 #include "perfmodel/cost/gpu_cost.hpp"
 #include "perfmodel/cost/roofline.hpp"
 #include "tests/catch.hpp"
@@ -88,6 +89,43 @@ TEST_CASE("Latent attention goes over its compressed keys", "[gpu]") {
   CHECK(t.prompt_keys == 9100);
   // Keys have 576 elements and values 512.
   CHECK(gpu_cost(s, 0, t, 100, 0).compute.value == Approx(9100 * (60e-9 + 5e-9 * 544)));
+}
+
+TEST_CASE("Latent attention whose blocks are known has one for some heads and each token",
+          "[gpu]") {
+  Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks + R"(
+latent_heads = 16
+latent_key = "100 ns"
+)");
+  s.model.mla = LatentAttention{};
+  s.model.mla->kv_lora_rank = 512;
+  s.model.mla->qk_rope_dim = 64;
+  s.model.heads = 40;  // in three blocks
+  s.rig.gpus[0].units = 20;
+  const auto compute = [&](TokenCount cached, TokenCount tokens) {
+    const OpTraffic t = cache_traffic(s.model, 0, Batch(cached, tokens), s.kv.types);
+    return gpu_cost(s, 0, t, tokens, 0).compute.value;
+  };
+  // Twelve blocks run at once, and end with the last token's: it sees 9,004 keys.
+  CHECK(compute(9000, 4) == Approx(9004 * 100e-9));
+  // 300 blocks on 20 units of two each; a token sees 9,050.5 keys in the mean.
+  CHECK(compute(9000, 100) == Approx(9050.5 * 300 / 40 * 100e-9));
+}
+
+TEST_CASE("Tokens of a batch pass a recurrent state one by one", "[gpu]") {
+  Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks + "scan_cycles = 0.5\n");
+  s.model.recurrent = RecurrentLayers{};
+  s.model.recurrent->full_attention_every = 4;
+  s.model.recurrent->state_bytes = 4 * 1000;
+  const auto scanned = [&](const std::vector<Sequence>& sequences) {
+    return cache_traffic(s.model, 0, Batch(sequences, 1), s.kv.types).scanned_values;
+  };
+  CHECK(scanned({{100, 30}, {0, 20}}) == 50 * 1000);
+  CHECK(scanned({{100, 1}, {0, 1}}) == 0);
+  OpTraffic t = cache_traffic(s.model, 0, Batch(100, 30), s.kv.types);
+  const double with = seconds(s, t, 30);
+  t.scanned_values *= 3;
+  CHECK(seconds(s, t, 30) - with == Approx(2 * 30'000 * 0.5 / unit_rate(s.rig.gpus[0]).value));
 }
 
 TEST_CASE("Of a window, a prompt's last token sees its tokens", "[gpu]") {
