@@ -133,13 +133,15 @@ TokenCount planned_pool(const Scenario& s, const Placement& p) {
   if (pool.least == pool.most) return pool.most;
   const MemoryPlan plan = plan_memory(s, p, s.workload.context);
   double tokens = double(pool.most);
-  for (std::size_t g = 0; g < s.rig.gpus.size(); ++g) {
+  const auto within = [&](DeviceIndex device, const DeviceMemory& memory) {
     double per_token = 0;
     for (int l = 0; l < s.model.layers; ++l)
-      if (p.layers[std::size_t(l)].kv == DeviceIndex(g))
+      if (p.layers[std::size_t(l)].kv == device)
         per_token += kv_bytes_per_token(s.model, l, s.kv.types);
-    if (per_token > 0) tokens = std::min(tokens, plan.devices[g].kv.value / per_token);
-  }
+    if (per_token > 0) tokens = std::min(tokens, memory.kv.value / per_token);
+  };
+  for (std::size_t g = 0; g < s.rig.gpus.size(); ++g) within(DeviceIndex(g), plan.devices[g]);
+  if (s.rig.gpus.empty()) within(kHost, plan.devices.back());
   const TokenCount block = s.scheduler->block_tokens;
   return std::max(pool.least, TokenCount(tokens) / block * block);
 }
