@@ -233,10 +233,9 @@ Batch pool_in_ram(const MemoryContext& s, const MemoryPlan& plan) {
   constexpr double kShareOfFree = 0.5;
   const DeviceMemory& host = plan.devices.back();
   const Bytes free = host.capacity - host.overhead - Bytes{double(s.tensors.bytes())};
-  const TokenCount tokens = s.scheduler->block_tokens;
-  const double block = double(tokens) * kv_bytes_per_token(s.model, s.kv.types);
+  const double block = double(s.kv.block_tokens) * kv_bytes_per_token(s.model, s.kv.types);
   const auto blocks = TokenCount(kShareOfFree * std::max(free.value, 0.0) / std::max(block, 1.0));
-  return {std::clamp(blocks * tokens, s.pool.least, s.pool.most), 0};
+  return {std::clamp(blocks * s.kv.block_tokens, s.pool.least, s.pool.most), 0};
 }
 
 // A server's pool of blocks, as far as one GPU attends to them.

@@ -195,7 +195,7 @@ TEST_CASE("Without a GPU a pool has half of what weights leave of RAM", "[servin
   const double left = 16 * 0x1p30 - double(s.tensors.bytes());
   const double half = left / 2 / token;
   CHECK(double(tokens("16 GiB", {})) <= half);
-  CHECK(double(tokens("16 GiB", {})) > half - double(s.scheduler->block_tokens) - 1);
+  CHECK(double(tokens("16 GiB", {})) > half - double(s.kv.block_tokens));
   // No more than all that may run need, and no less than one request.
   const TokenCount context = s.workload.context;
   CHECK(tokens("256 GiB", {}) == context * TokenCount(s.scheduler->sequences));
