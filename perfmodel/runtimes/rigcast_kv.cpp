@@ -247,13 +247,20 @@ constexpr double kLeftBytes = 512 << 20;
 
 // The pool of a server without GPUs, from the least of its tokens to the most: half of what the
 // weights leave of RAM, as batch_options has it (cli/serve/served_cache.cpp).
-Batch pool_in_ram(const MemoryContext& s, const MemoryPlan& plan) {
+Batch pool_in_ram(const MemoryContext& s, const Placement& p, const MemoryPlan& plan) {
   constexpr double kShareOfFree = 0.5;
   const DeviceMemory& host = plan.devices.back();
   const Bytes free = host.capacity - host.overhead - Bytes{double(s.tensors.bytes())};
-  const double block = double(s.kv.block_tokens) * kv_bytes_per_token(s.model, s.kv.types);
-  const auto blocks = TokenCount(kShareOfFree * std::max(free.value, 0.0) / std::max(block, 1.0));
-  return {std::clamp(blocks * s.kv.block_tokens, s.pool.least, s.pool.most), 0};
+  const double room = kShareOfFree * std::max(free.value, 0.0);
+  const TokenCount tokens = s.kv.block_tokens;
+  double all = 0, window = 0;  // of a block: layers that see all tokens, and the others
+  for (int l = 0; l < s.model.layers; ++l)
+    (s.model.sees_all_tokens(l) ? all : window) += kv_block_bytes(s, l, s.kv.types);
+  auto blocks = TokenCount(room / std::max(all + window, 1.0));
+  // As many blocks of windows as they need, if they are fewer.
+  if (const TokenCount apart = tokens_of_windows(s, p, blocks * tokens); apart > 0 && all > 0)
+    blocks = TokenCount((room - double(apart) / double(tokens) * window) / all);
+  return {std::clamp(blocks * tokens, s.pool.least, s.pool.most), 0};
 }
 
 // A server's pool of blocks, as far as one GPU attends to them.
@@ -466,7 +473,7 @@ void add_block_cache(const MemoryContext& s, const Placement& p, const Batch& se
   add_states(s, p, plan);
   const bool is_chosen = s.pool.most > s.pool.least;
   const Batch batch = !is_chosen           ? sequences
-                      : s.rig.gpus.empty() ? pool_in_ram(s, plan)
+                      : s.rig.gpus.empty() ? pool_in_ram(s, p, plan)
                                            : pool_in_vram(s, p, plan);
   add_staged_kv(s, p, batch, plan);
   add_resident_kv(s, p, batch, plan);
