@@ -142,8 +142,8 @@ TEST_CASE("The check of a GPU has the traits of the model that is to run") {
   std::vector<std::int32_t> tokens(72);  // more than the window
   for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = std::int32_t((i * 31 + 7) % 256);
   const std::set<std::string> refusable = {
-      "bailingmoe2", "deepseek2", "dots1",  "ernie4_5-moe", "exaone-moe", "gemma4",  "glm4moe",
-      "hunyuan-moe", "hy_v3",     "llama4", "minimax-m2",   "mistral4",   "qwen2moe"};
+      "bailingmoe2", "deepseek2", "dots1",  "ernie4_5-moe", "exaone-moe", "gemma4", "glm4moe",
+      "hunyuan-moe", "hy_v3",     "llama4", "minimax-m2",   "mistral4",   "phimoe", "qwen2moe"};
   std::set<std::string> seen;
   for (const auto& entry : std::filesystem::directory_iterator(models)) {
     if (entry.path().extension() != ".toml") continue;
