@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,8 @@ inline std::vector<std::int32_t> prompt_of(std::size_t count, std::int64_t vocab
 }
 
 // The same weights in F32: what the reference decodes once instead of for every token.
-inline Model decoded(const TinyModel& tiny, std::vector<std::vector<float>>& storage) {
-  Model m = tiny.model;
+inline Model decoded(const Model& model, std::vector<std::vector<float>>& storage) {
+  Model m = model;
   const auto decode = [&](Matrix& w, std::int64_t count) {
     if (!w) return;
     auto& values = storage.emplace_back(std::size_t(w.rows * w.columns * count));
@@ -33,6 +34,8 @@ inline Model decoded(const TinyModel& tiny, std::vector<std::vector<float>>& sto
   };
   decode(m.embedding, 1);
   decode(m.head, 1);
+  decode(m.input_embedding, 1);
+  decode(m.input_projection, 1);
   for (Layer& l : m.layers) {
     for_each_matrix([&](LayerWeight, Matrix& w) { decode(w, 1); }, l);
     for_each_stack([&](LayerWeight, MatrixStack& w) { decode(w.first, w.count); }, l);
@@ -68,11 +71,15 @@ inline TinyModel model_of(const TinyTraits& traits) {
 }
 
 // The reference's logits after each of the tokens.
+inline std::vector<std::vector<float>> reference_logits(const Model& model,
+                                                        std::span<const std::int32_t> tokens) {
+  std::vector<std::vector<float>> storage;  // the model points to what its vectors hold
+  return ref::forward(decoded(model, storage), tokens);
+}
+
 inline std::vector<std::vector<float>> reference_logits(const TinyModel& tiny,
                                                         const std::vector<std::int32_t>& tokens) {
-  std::vector<std::vector<float>> storage;
-  storage.reserve(64);  // the model points into it
-  return ref::forward(decoded(tiny, storage), tokens);
+  return reference_logits(tiny.model, tokens);
 }
 
 inline bool is_float(const std::string& mix) {
