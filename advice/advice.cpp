@@ -150,7 +150,8 @@ Result<std::vector<Advice>> advise(const TomlDocument& document, const Catalogue
                            [](const RankedAdvice& a) { return std::tuple(a.price, -a.merit); });
   const bool pressed = report.paging && report.paging->reclaim != "fits";
   const bool later = report.hours && report.hours->first_page;
-  const std::size_t most = pressed || later ? kShownOfMemory : kShown;
+  const bool ends = !report.fits && s.memory;
+  const std::size_t most = pressed || later || ends ? kShownOfMemory : kShown;
   std::vector<Advice> best;
   std::set<std::string> kinds;
   for (RankedAdvice& a : ranked)

@@ -47,6 +47,8 @@ MemoryPlan empty_plan(const MemoryContext& s) {
     host.capacity = *s.memory->limit;
     host.overhead = std::max(Bytes{}, host.overhead - outside);
   }
+  host.overhead += s.others;
+  plan.others = s.others;
   plan.devices.push_back(host);
   return plan;
 }
@@ -192,15 +194,25 @@ void leave_on_disk(const MemoryContext& s, MemoryPlan& plan) {
   host.weights -= plan.outside_ram;
 }
 
-// A CPU's cache may be swapped. Beside a GPU that copies from it, it is pinned. A control group
-// whose swappiness is 0 is never swapped while there are pages of files, as those of the program.
+// A CPU's cache and copies of weights may be swapped. Beside a GPU that copies from them, they are
+// pinned. A control group whose swappiness is 0 is never swapped while there are pages of files, as
+// those of the program.
 void swap_out(const MemoryContext& s, MemoryPlan& plan) {
+  if (!s.memory || !s.rig.gpus.empty()) return;
   DeviceMemory& host = plan.devices.back();
-  if (!s.memory || s.memory->locks_kv() || !s.rig.gpus.empty()) return;
-  const bool never = s.memory->swappiness == 0 && s.memory->limit;
-  if (never && mapped_weights(s, plan).value > 0) return;
-  plan.swapped = std::clamp(-host.free(), Bytes{}, std::min(swap_with_room(s), host.kv));
-  host.kv -= plan.swapped;
+  const Bytes mapped = mapped_weights(s, plan);
+  if (s.memory->swappiness == 0 && s.memory->limit && mapped.value > 0) return;
+  Bytes left = swap_with_room(s);
+  const auto out_of = [&](Bytes& held, Bytes evictable) {
+    const Bytes out = std::clamp(-host.free(), Bytes{}, std::min(left, evictable));
+    held -= out;
+    left -= out;
+    return out;
+  };
+  if (!s.memory->locks_kv()) plan.swapped = out_of(host.kv, host.kv);
+  if (!s.memory->locks_weights())
+    plan.swapped_weights =
+        out_of(host.weights, std::max(Bytes{}, host.weights + plan.outside_ram - mapped));
 }
 
 void add_page_cache(const MemoryContext& s, MemoryPlan& plan) {
@@ -239,8 +251,8 @@ MemoryPlan plan_memory(const MemoryContext& s, const Placement& p, const Batch& 
 Bytes mapped_weights(const StepContext& s, const MemoryPlan& plan) {
   if (!s.runtime.memory.maps_file || !s.settings.mmap) return {};
   const bool in_place = computes_on_mapped_pages(s);
-  const Bytes all =
-      plan.devices.back().weights + (in_place ? plan.devices.front().weights : Bytes{});
+  const Bytes all = plan.devices.back().weights + plan.swapped_weights +
+                    (in_place ? plan.devices.front().weights : Bytes{});
   const bool has_projector = s.projector && (in_place || projector_device(s) == kHost);
   const Bytes buffers = plan.devices.back().repacked + plan.devices.back().mirrored;
   return plan.outside_ram +

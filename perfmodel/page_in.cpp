@@ -61,13 +61,14 @@ HostPools host_pools(const StepContext& s, const Placement& placement, const Mem
   const Bytes cache = host.kv + memory.swapped;
   const Bytes used_cache = std::min(cache, cached_bytes(s, placement, batch));
   const Bytes mapped = mapped_weights(s, memory);
-  const Bytes copies = std::max(Bytes{}, host.weights + memory.outside_ram - mapped);
+  const Bytes copies =
+      std::max(Bytes{}, host.weights + memory.swapped_weights + memory.outside_ram - mapped);
   const bool pinned = !s.rig.gpus.empty();
   const bool locks_kv = pinned || (s.memory && s.memory->locks_kv());
   const bool locks_weights = s.memory && s.memory->locks_weights();
 
   HostPools out;
-  out.room = host.capacity - host.overhead;
+  out.room = host.capacity - (host.overhead - memory.others);
   if (s.memory) out.room = std::min(out.room, room_of_ram(s));
   (locks_kv ? out.locked : out.anonymous) += used_cache;
   (locks_kv ? out.locked : out.idle) += cache - used_cache;

@@ -83,6 +83,9 @@ struct TokenPaging {
   std::string reclaim;  // of a forecast, what the system takes: "fits", "files", "swap" or "both"
   Bytes disk, swap;     // from files; from the swap device
   std::optional<Interval> disk_interval{}, swap_interval{};  // of a forecast
+  /// Of a forecast: tokens in the cache from which on pages leave; nullopt: within the context none
+  /// does, or the system ends the program.
+  std::optional<TokenCount> from_tokens{};
 };
 
 /// A fall of speed that is steeper than the trend before it: a step, or a decline over many tokens.

@@ -211,6 +211,7 @@ HourPoint hour(const Fields& p) {
   const Interval all = p.interval("interval").value_or(Interval{});
   out.least_tokens_per_s = all.lo;
   out.most_tokens_per_s = all.hi;
+  out.unpressed_tokens_per_s = p.number("unpressed_tokens_per_s");
   out.disk = bytes(p, "disk_bytes_per_step");
   out.swap = bytes(p, "swap_bytes_per_step");
   return out;
@@ -234,9 +235,13 @@ void read_memory(const Fields& f, Report& out) {
   f.each("cliffs", [&](const Fields& c) { out.cliffs.push_back(cliff(c)); });
   if (const Fields h = f.at("hours"); h.is_there()) out.hours = hours(h);
   if (const Fields p = f.at("paging"); p.is_there())
-    out.paging = TokenPaging{p.has("reclaim") ? p.text("reclaim") : "",
-                             bytes(p, "disk_bytes_per_token"), bytes(p, "swap_bytes_per_token"),
-                             p.interval("disk_interval"), p.interval("swap_interval")};
+    out.paging =
+        TokenPaging{p.has("reclaim") ? p.text("reclaim") : "",
+                    bytes(p, "disk_bytes_per_token"),
+                    bytes(p, "swap_bytes_per_token"),
+                    p.interval("disk_interval"),
+                    p.interval("swap_interval"),
+                    p.has("from_tokens") ? std::optional(p.integer("from_tokens")) : std::nullopt};
 }
 
 void read_use(const Fields& f, Report& out) {

@@ -345,6 +345,7 @@ Json hour_json(const HourPoint& p) {
           {"reclaim", p.reclaim},
           {"tokens_per_s", number(p.tokens_per_s)},
           {"interval", pair({p.least_tokens_per_s, p.most_tokens_per_s})},
+          {"unpressed_tokens_per_s", number(p.unpressed_tokens_per_s)},
           {"disk_bytes_per_step", whole_bytes(p.disk)},
           {"swap_bytes_per_step", whole_bytes(p.swap)}};
 }
@@ -361,7 +362,8 @@ Json paging_json(const TokenPaging& p) {
           {"disk_bytes_per_token", whole_bytes(p.disk)},
           {"swap_bytes_per_token", whole_bytes(p.swap)},
           {"disk_interval", maybe(p.disk_interval, pair)},
-          {"swap_interval", maybe(p.swap_interval, pair)}};
+          {"swap_interval", maybe(p.swap_interval, pair)},
+          {"from_tokens", p.from_tokens ? Json(*p.from_tokens) : Json()}};
 }
 
 }  // namespace

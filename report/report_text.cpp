@@ -322,13 +322,13 @@ class Screen : TextScreen {
                        text_count(r_.max_context), text_count(s_.workload.context)));
       label = "        ";
     }
-    const bool is_short =
-        (r_.paging && r_.paging->reclaim != "fits") || (r_.hours && r_.hours->first_page);
+    const bool is_short = (r_.paging && r_.paging->reclaim != "fits") ||
+                          (r_.hours && r_.hours->first_page) || (!r_.fits && s_.memory);
     const std::size_t shown = is_short ? kMaxAdviceOnMemory : kMaxAdvice;
     for (std::size_t i = 0; i < std::min(r_.advice.size(), shown); ++i) {
       const Advice& a = r_.advice[i];
       const std::string change = pad_right(printable(a.change), kChangeWidth);
-      advice_row(label + change + "  " + effect_text(a, r_.fits),
+      advice_row(label + change + "  " + effect_text(a, r_),
                  a.flags.empty() ? "" : "-> " + printable(a.flags));
       label = "        ";
     }

@@ -8,6 +8,7 @@
 
 #include "core/hardware/rig_text.hpp"
 #include "core/text/unit_text.hpp"
+#include "report/pressure/hours_text.hpp"
 #include "report/terminal/text_style.hpp"
 
 namespace rigcast {
@@ -46,6 +47,21 @@ std::string paged_text(const Report& r) {
   return fmt::format("VRAM holds {} tokens of KV, the rest is in RAM", text_count(resident));
 }
 
+// Where the request, the context or the hours are short of memory; empty: nowhere. With [memory]
+// the kernel's view counts: the program itself is pages that may leave, too.
+std::string short_text(const Report& r) {
+  if (r.serving || !r.paging) return "";
+  const Workload& w = r.scenario->workload;
+  const auto& from = r.paging->from_tokens;
+  const bool all_short =
+      from ? *from <= w.depth + w.prompt_tokens + 1 : r.paging->disk + r.paging->swap > Bytes{};
+  if (all_short) return "runs, short of memory: pages leave and come back";
+  if (from) return fmt::format("fits up to {} tokens, then short of memory", text_count(*from - 1));
+  if (!r.hours || !r.hours->first_page) return "";
+  const Seconds at = *r.hours->first_page;
+  return "short of memory from " + (at.value > 0 ? hours_text(at) + " on" : "the beginning");
+}
+
 }  // namespace
 
 std::string fit_text(const Report& r) {
@@ -57,9 +73,7 @@ std::string fit_text(const Report& r) {
     if (no_thread_counts && shared_text(r).empty()) return runs;
     return fmt::format("{}, {} threads", runs, s.settings.threads);
   }
-  // With [memory] the kernel's view counts: the program itself is pages that may leave, too.
-  if (r.paging && r.paging->disk + r.paging->swap > Bytes{} && !r.serving)
-    return "runs, short of memory: pages leave and come back";
+  if (std::string text = short_text(r); !text.empty()) return text;
   if (r.memory.outside_ram.value > 0 && !r.paging)
     return fmt::format("runs from the disk: RAM lacks {}", text_gib(r.memory.outside_ram));
   const int layers = s.model.layers;
@@ -188,13 +202,14 @@ std::string device_label(const Rig& rig, const DeviceMemory& d) {
   return rig.unified() ? "GPU" : "VRAM";
 }
 
-std::string effect_text(const Advice& a, bool has_base) {
+std::string effect_text(const Advice& a, const Report& r) {
   std::string out;
-  if (has_base && std::isfinite(a.gain) && std::fabs(a.gain) >= 0.01) {
+  if (r.fits && std::isfinite(a.gain) && std::fabs(a.gain) >= 0.01) {
     out = a.gain >= 1 ? three_digits(1 + a.gain) + " x as fast, "
                       : share_text(std::fabs(a.gain)) + (a.gain > 0 ? " faster, " : " slower, ");
   }
   out += rate_text(a.tokens_per_s);
+  if (r.hours) out += " in all";  // of all sessions of the timeline
   if (!a.loss_nats)
     out += ", loss of quality not known";
   else if (*a.loss_nats > 0)
@@ -260,15 +275,21 @@ std::string paging_text(const Report& r) {
   if (!r.paging || (r.paging->disk.value <= 0 && r.paging->swap.value <= 0)) return "";
   const TokenPaging& p = *r.paging;
   std::string out;
-  if (p.disk.value > 0) out = fmt::format("{} from the disk", text_gb(p.disk));
-  if (p.swap.value > 0) {
+  const auto add = [&](Bytes bytes, const std::optional<Interval>& interval, const char* from) {
+    if (bytes.value <= 0 && !(interval && interval->hi > 0)) return;
     if (!out.empty()) out += " and ";
-    out += fmt::format("{} from swap", text_gb(p.swap));
-  }
-  if (p.swap_interval)
-    out += fmt::format(" ({} to {})", text_gb(Bytes{p.swap_interval->lo}),
-                       text_gb(Bytes{p.swap_interval->hi}));
-  return out + " for each token, again and again";
+    out += bytes.value > 0 ? text_gb(bytes) : "nothing";
+    if (interval)
+      out += fmt::format(" ({} to {})", text_gb(Bytes{interval->lo}), text_gb(Bytes{interval->hi}));
+    out += fmt::format(" from {}", from);
+  };
+  add(p.disk, p.disk_interval, "the disk");
+  add(p.swap, p.swap_interval, "swap");
+  out += " for each token, again and again";
+  const Workload& w = r.scenario->workload;
+  if (p.from_tokens && *p.from_tokens > w.depth + w.prompt_tokens + 1)
+    out += fmt::format(", from {} tokens on", text_count(*p.from_tokens));
+  return out;
 }
 
 std::string inputs_text(const Report& r) {

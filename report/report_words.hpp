@@ -36,8 +36,8 @@ std::string moved_text(const Report& report);
 /// a token"; empty: nothing, or not told.
 std::string paging_text(const Report& report);
 std::string inputs_text(const Report& report);  // "9 spec, 1 assumed: PCI-E latency"
-/// Speed and what else changes; against the report only if that has a speed (`has_base`).
-std::string effect_text(const Advice& advice, bool has_base);
+/// Speed and what else changes, against the report if that has a speed.
+std::string effect_text(const Advice& advice, const Report& report);
 /// Narrow enough for a column of a table.
 std::string_view short_name(Resource resource);
 /// The devices as rows of a table. In unified memory: all of it ("memory"), with what GPU and CPU

@@ -137,7 +137,10 @@ class Collector {
           {{"runtime.threads", fmt::format("{}", s_.rig.cpu.cores)}});
   }
 
+  // Also of a scenario that does not run: what is tried may make it run.
   bool under_pressure() const {
+    if (!s_.memory) return false;
+    if (!report_.fits) return true;
     const auto& p = report_.paging;
     return (p && p->disk + p->swap > Bytes{0}) || (report_.hours && report_.hours->first_page);
   }
@@ -148,9 +151,12 @@ class Collector {
     const auto set = [&](std::string change, const char* key, const std::string& value) {
       add(std::move(change), fmt::format("--set {}={}", key, value), {{key, value}});
     };
-    if (m.lock == MemoryLock::kNone && s_.runtime.rules == RuntimeRules::kRigcast)
-      set("lock the KV cache", "memory.lock", quoted("kv"));
-    if (!m.in_order && s_.settings.mmap && s_.runtime.rules == RuntimeRules::kRigcast)
+    const bool is_own = s_.runtime.rules == RuntimeRules::kRigcast;
+    if (m.lock != MemoryLock::kKv && is_own)
+      set(m.locks_weights() ? "lock the KV cache alone" : "lock the KV cache", "memory.lock",
+          quoted("kv"));
+    if (m.lock != MemoryLock::kNone) set("lock nothing", "memory.lock", quoted("none"));
+    if (!m.in_order && s_.settings.mmap && is_own)
       set("weights read in order", "memory.in_order", "true");
     if (m.swap.value > 0) {
       set("no swap", "memory.swap", quoted("0 B"));
@@ -161,8 +167,12 @@ class Collector {
           set(fmt::format("swappiness {}", swappiness), "memory.swappiness",
               fmt::format("{}", swappiness));
       if (m.swap_on != SwapDevice::kZram) set("swap on zram", "memory.swap_on", quoted("zram"));
+      if (m.swap_on == SwapDevice::kZram) set("swap on the disk", "memory.swap_on", quoted("disk"));
     }
-    if (s_.settings.mmap) add("weights not mapped", "--mmap off", {{"runtime.mmap", "false"}});
+    more_swap();
+    const bool maps = s_.settings.mmap;
+    add(maps ? "weights not mapped" : "weights mapped", maps ? "--mmap off" : "--mmap on",
+        {{"runtime.mmap", maps ? "false" : "true"}});
     if (m.limit && *m.limit < s_.rig.ram.capacity.value) {
       const Bytes more = std::min(2.0 * *m.limit, s_.rig.ram.capacity.value);
       set(fmt::format("a limit of {}", text_gib(more)), "memory.limit",
@@ -175,6 +185,17 @@ class Collector {
       if (most >= 2 * part)
         set(fmt::format("{} sessions at once", most * (part - 1) / part), "memory.max_sessions",
             fmt::format("{}", most * (part - 1) / part));
+  }
+
+  // Where what there is does not suffice: as much as RAM, or twice what there is.
+  void more_swap() {
+    const auto ends = [](const HourPoint& p) { return p.reclaim == "full"; };
+    const bool has_end = report_.hours && std::ranges::any_of(report_.hours->points, ends);
+    if (report_.fits && !has_end) return;
+    const Bytes more = std::max(s_.rig.ram.capacity.value, 2.0 * s_.memory->swap);
+    const std::string size = fmt::format("{:.0f} GiB", std::ceil(more / 1_GiB));
+    add("swap of " + size, fmt::format("--set memory.swap=\"{}\"", size),
+        {{"memory.swap", quoted(size)}});
   }
 
   void part(std::string_view what, std::string_view flag, std::string_view key,
@@ -215,11 +236,11 @@ Seconds first_token(const Report& r) {
 
 // Where the hours of a timeline stand. Its rate is that of all sessions together.
 std::string effect_on_hours(const Hours& before, const Hours& after) {
-  const std::string all = "all sessions at the slowest";
-  if (!before.first_page) return all;
+  const std::string slowest = "in the slowest hour";
+  if (!before.first_page) return slowest;
   if (!after.first_page) return "memory suffices";
-  if (*after.first_page <= *before.first_page) return all;
-  return fmt::format("memory is full from {}, {}", hours_text(*after.first_page), all);
+  if (*after.first_page <= *before.first_page) return slowest;
+  return fmt::format("memory is full from {}, {}", hours_text(*after.first_page), slowest);
 }
 
 std::string effect(const Report& before, const Report& after) {

@@ -45,7 +45,29 @@ Resource busiest(const ResourceUse& use) {
   return Resource(std::max_element(use.seconds.begin(), use.seconds.end()) - use.seconds.begin());
 }
 
+// What leaves RAM where it is full. `before`: whether it has been full already.
+std::string cause_of(Reclaim reclaim, bool before) {
+  if (before && reclaim != Reclaim::kFiles)
+    return "RAM full: more of a longer cache comes back from swap for every token";
+  switch (reclaim) {
+    case Reclaim::kFiles: return "RAM full: weights are read from the disk again for every token";
+    case Reclaim::kSwap: return "RAM full: what is swapped comes back for every token";
+    case Reclaim::kBoth:
+      return "RAM full: weights are read from the disk again for every token, and some of the "
+             "cache from swap";
+    case Reclaim::kNone:
+    case Reclaim::kFull: break;
+  }
+  return "RAM full: the system would end the program";
+}
+
 void explain(const StepContext& s, const DecodeModel& model, Cliff& cliff, TokenCount after) {
+  if (const Paging paging = model.paging(after); paging.lacking.value > 0) {
+    cliff.device = "host";
+    cliff.tier = Tier::kRam;
+    cliff.cause = cause_of(paging.reclaim, model.paging(cliff.at_tokens).lacking.value > 0);
+    return;
+  }
   const TokenCount cold = cold_tokens(s, model.memory(), {after - 1, 1});
   const Resource bound = busiest(model.use(after));
   if (cold > 0) {
@@ -58,7 +80,8 @@ void explain(const StepContext& s, const DecodeModel& model, Cliff& cliff, Token
     return;
   }
   cliff.device = s.rig.gpus.empty() ? "host" : "GPU 0";
-  cliff.tier = bound == Resource::kRam || bound == Resource::kCpu ? Tier::kRam : Tier::kVram;
+  const bool on_host = bound == Resource::kRam || bound == Resource::kCpu || s.rig.gpus.empty();
+  cliff.tier = on_host ? Tier::kRam : Tier::kVram;
   cliff.cause = fmt::format("from here bound by {}", name(bound));
 }
 

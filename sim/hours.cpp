@@ -63,7 +63,9 @@ class HoursModel {
         std::min(room_of_ram(step_context_), s_.memory->limit.value_or(s_.rig.ram.capacity.value));
     if (open_sessions(entry) == 0) return m;
     const Batch batch = batch_of(entry);
-    m.memory = plan_memory(context_, placement_, batch);
+    MemoryContext then = context_;
+    then.others = entry.other;
+    m.memory = plan_memory(then, placement_, batch);
     m.pools = host_pools(step_context_, placement_, m.memory, batch, &entry);
     m.paging = reclaim(m.pools, *s_.memory);
     if (m.memory.fits()) return m;
@@ -134,16 +136,14 @@ class HoursModel {
     p.room = m.pools.room;
     p.reclaim = name(m.paging.reclaim);
     if (!out_.first_page && m.paging.lacking.value > 0) out_.first_page = m.at;
-    double unpressed = 0;
     if (p.sessions > 0) {
       Step step = step_of(m);
       step.page_in = {};
       const Seconds free = period(step);
-      unpressed = 1 / free.value;
+      p.unpressed_tokens_per_s = 1 / free.value;
       step.page_in = m.paging;
       if (m.paging.reclaim != Reclaim::kFull) speeds(step, free, m.paging, p);
     }
-    unpressed_.push_back(unpressed);
     out_.points.push_back(std::move(p));
   }
 
@@ -167,7 +167,8 @@ class HoursModel {
       // At an entry, the sessions of the one before go on until it.
       const int sessions = a.sessions;
       out_.tokens += half * sessions * (a.tokens_per_s + b.tokens_per_s);
-      out_.unpressed_tokens += half * sessions * (unpressed_[i] + unpressed_[i + 1]);
+      out_.unpressed_tokens +=
+          half * sessions * (a.unpressed_tokens_per_s + b.unpressed_tokens_per_s);
     }
   }
 
@@ -177,7 +178,6 @@ class HoursModel {
   const Placement& placement_;
   const RequestBatches batches_;
   Hours out_;
-  std::vector<double> unpressed_;  // tokens/s at each point, had memory sufficed
 };
 
 }  // namespace

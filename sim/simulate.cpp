@@ -124,12 +124,10 @@ class Simulation {
     const Paging last = decode.paging(s_.workload.last_position());
     if (last.reclaim != Reclaim::kFull) return;
     report_.fits = false;
-    const MemorySettings& m = *s_.memory;
-    const bool has_swap = m.limit && m.swap >= last.lacking && m.swappiness > 0;
     report_.errors.push_back(fmt::format(
         "does not fit: with {} tokens memory lacks {}, {}: the system would end the program",
         text_count(s_.workload.last_position()), text_gib(last.lacking),
-        has_swap
+        last.all_in_use
             ? "and a control group without files that may leave is not swapped while all of it "
               "is in use"
             : "of which too little may be swapped"));
@@ -237,10 +235,14 @@ class Simulation {
     for (const double gap : gaps) times.at_s.push_back(times.at_s.back() + gap);
     report_.decode_tokens_per_s = tokens_per_second(times);
 
-    const TokenCount middle = (first + std::max(first, last)) / 2;
-    if (s_.memory) paging(decode.paging(middle));
-    const ResourceUse use = decode.use(middle);
-    const double period = decode.period(middle).value;
+    ResourceUse use;
+    double period = 0;
+    for (const Stretch& part : stretches(decode, first, std::max(first, last))) {
+      const ResourceUse of = decode.use(part.middle());
+      for (std::size_t r = 0; r < use.seconds.size(); ++r)
+        use.add(Resource(r), of.seconds[r] * part.share, of.bytes[r] * part.share);
+      period += decode.period(part.middle()).value * part.share;
+    }
     report_.decode_bound = bottleneck(use, period);
     for (std::size_t r = 0; r < use.seconds.size(); ++r) {
       report_.utilisation[r] = period > 0 ? std::min(1.0, use.seconds[r] / period) : 0.0;
@@ -248,8 +250,48 @@ class Simulation {
     }
   }
 
+  // Tokens of the answer for which memory suffices, or for which it does not.
+  struct Stretch {
+    TokenCount first, last;
+    double share;  // of all of the answer's tokens
+
+    TokenCount middle() const { return (first + last) / 2; }
+  };
+
+  // The parts of [first, last]. Of a part that is short of memory, a token in its middle says what
+  // comes back.
+  std::vector<Stretch> stretches(const DecodeModel& decode, TokenCount first, TokenCount last) {
+    const auto from = s_.memory ? first_short(decode, first, last) : std::nullopt;
+    std::vector<Stretch> out;
+    const auto add = [&](TokenCount a, TokenCount b) {
+      if (a <= b) out.push_back({a, b, double(b - a + 1) / double(last - first + 1)});
+    };
+    add(first, from ? *from - 1 : last);
+    if (from) add(*from, last);
+    if (!s_.memory) return out;
+    short_share_ = from ? out.back().share : 0;
+    paging(decode.paging(out.back().middle()));
+    const auto in_context = first_short(decode, 1, s_.workload.context);
+    if (in_context && decode.paging(*in_context).reclaim != Reclaim::kFull)
+      report_.paging->from_tokens = in_context;
+    return out;
+  }
+
+  // The first position of [first, last] where a page leaves: what a cache takes only grows with it.
+  static std::optional<TokenCount> first_short(const DecodeModel& decode, TokenCount first,
+                                               TokenCount last) {
+    const auto lacks = [&](TokenCount n) { return decode.paging(n).lacking.value > 0; };
+    if (!lacks(last)) return std::nullopt;
+    if (lacks(first)) return first;
+    while (last - first > 1) {
+      const TokenCount middle = first + (last - first) / 2;
+      (lacks(middle) ? last : first) = middle;
+    }
+    return last;
+  }
+
   void paging(const Paging& p) {
-    TokenPaging out{std::string(name(p.reclaim)), p.files, p.swapped, {}, {}};
+    TokenPaging out{std::string(name(p.reclaim)), p.files, p.swapped, {}, {}, {}};
     const Bytes most = std::max(p.files, p.files_most);
     if (p.files_least < most) out.disk_interval = Interval{p.files_least.value, most.value};
     if (p.swapped_most.value > 0)
@@ -333,12 +375,12 @@ class Simulation {
     tell_unmeasured();
   }
 
-  // The least and the most that a token may read again, beside all else of its time.
+  // The least and the most that tokens may read again, beside all else of their time.
   void widen_by_paging(Interval& speed) const {
     const double now = 1 / report_.decode_tokens_per_s;
     const double paging = page_in_time(s_, paging_).value;
     const auto with = [&](const Paging& end) {
-      return std::max(now - paging + page_in_time(s_, end).value, 1e-9);
+      return std::max(now + short_share_ * (page_in_time(s_, end).value - paging), 1e-9);
     };
     speed.lo *= now / with(upper_end(paging_));
     speed.hi *= now / with(lower_end(paging_));
@@ -379,7 +421,8 @@ class Simulation {
   const SimulateOptions& options_;
   Report report_;
   PrefillForecast prefill_;
-  Paging paging_;  // of a token in the middle of the answer
+  Paging paging_;           // of a token in the middle of the answer's part that is short of memory
+  double short_share_ = 0;  // that part of the answer's tokens
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/model/kv_bytes.hpp"
+#include "core/scenario/engine_sizes.hpp"
 #include "core/text/unit_text.hpp"
 #include "probe/host.hpp"
 
@@ -23,6 +24,7 @@ Result<engine::BatchOptions> batch_options(const Scenario& s,
   engine::BatchOptions out;
   out.step_sequences = cache.sequences;
   out.step_tokens = std::max<TokenCount>(s.settings.ubatch, cache.sequences);
+  if (s.model.recurrent) out.checkpoints = state_checkpoints(std::size_t(cache.sequences));
   const TokenCount block = s.kv.block_tokens, context = s.workload.context;
   const TokenCount least = blocks_for(context, block);
   const bool in_ram = !options.backend->is_gpu() || s.kv.policy == KvPolicy::kStream ||

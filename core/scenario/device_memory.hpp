@@ -47,6 +47,11 @@ struct MemoryPlan {
   /// Of the host's cache, what RAM cannot hold beside it and swap has room for: the host's `kv` is
   /// what it holds.
   Bytes swapped{};
+  /// The same of the host's weights that are copies and no pages of a file: its `weights` are what
+  /// it holds.
+  Bytes swapped_weights{};
+  /// Of the host's `overhead`: what other programs have at that moment of the scenario's timeline.
+  Bytes others{};
   /// Of the host's `kv`: the second tier of a server's cache.
   Bytes ram_cache{};
 

@@ -46,6 +46,15 @@ TokenCount window_ring_blocks(const ModelSpec& model, TokenCount step_tokens,
   return (model.window->tokens - 1 + step_tokens + block_tokens - 1) / block_tokens + 1;
 }
 
+int state_checkpoints(std::size_t sequences) {
+  constexpr std::size_t kMinCheckpoints = 8, kMaxCheckpoints = 64;
+  return int(std::clamp(2 * sequences, kMinCheckpoints, kMaxCheckpoints));
+}
+
+int server_states(std::size_t sequences, bool prefix_cache) {
+  return int(sequences) + (prefix_cache ? state_checkpoints(sequences) : 0);
+}
+
 KvRing kv_ring(TokenCount cold, int layers, std::int64_t layer_bytes) {
   KvRing ring;
   if (cold <= 0 || layer_bytes <= 0) return ring;

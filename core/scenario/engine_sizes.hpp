@@ -48,6 +48,12 @@ inline constexpr std::size_t kBlasWorkspaceBytes = 32 << 20;
 /// last prompt. Where many sequences share steps, each has one.
 inline constexpr int kStatesOfOneSequence = 2;
 
+/// Checkpoints of states that a server of so many sequences keeps beside these: two for each, but
+/// not so few that one conversation's replace another's, nor so many that they crowd out the cache.
+int state_checkpoints(std::size_t sequences);
+/// All states of such a server; checkpoints where requests find what others began with.
+int server_states(std::size_t sequences, bool prefix_cache);
+
 /// Bytes of the activations of a CPU step of `tokens` tokens, including logits of one of them.
 double cpu_buffer_bytes(const ModelSpec& model, double tokens);
 

@@ -11,6 +11,7 @@
 #include "core/catalogue/compose_rig.hpp"
 #include "core/catalogue/find_model.hpp"
 #include "core/model/quantized_model.hpp"
+#include "core/pressure/core_users.hpp"
 #include "core/pressure/memory_settings.hpp"
 #include "core/scenario/layer_sharing.hpp"
 #include "core/scenario/server_rules.hpp"
@@ -346,19 +347,11 @@ void read_threads(const TomlTable& t, Scenario& s) {
 // Other programs that read RAM. Those on cores of their own take bandwidth alone.
 void read_neighbours(const TomlTable& t, Scenario& s) {
   RuntimeSettings& own = s.settings;
-  const int cores = std::max({1, s.rig.cpu.threads, s.rig.cpu.cores});
   own.neighbours = int(t.integer_or("neighbours", 0, 0, 100'000));
   own.isolated = t.flag("isolated", false);
-  if (own.isolated && own.neighbours + own.threads > cores)
-    t.refuse(
-        "isolated",
-        fmt::format("{} threads and {} of others have no cores of their own on a CPU that runs "
-                    "{}",
-                    own.threads, own.neighbours, cores),
-        fmt::format("--threads {}", std::max(1, cores - own.neighbours)));
-  else if (own.neighbours > 0 && own.neighbours + own.threads > cores)
-    s.warnings.emplace_back(
-        "threads and neighbours share cores: what that costs beside bandwidth is not forecast");
+  const CoreUsers users{own.threads, own.neighbours, own.isolated};
+  if (std::string note = check_cores(t, s.rig.cpu, users); !note.empty())
+    s.warnings.push_back(std::move(note));
 }
 
 // A copy is one reader more beside them: it gets what they leave, or as much as each of them.

@@ -1,5 +1,7 @@
 #include "engine/run/batch_executor.hpp"
 
+#include "core/base/error.hpp"
+
 namespace rigcast::engine {
 
 void BatchExecutor::warm_up() {
@@ -7,6 +9,10 @@ void BatchExecutor::warm_up() {
   const int block = 0;
   const SequenceStep first{{&token, 1}, 0, {&block, 1}, nullptr};
   static_cast<void>(step({&first, 1}));
+}
+
+void BatchExecutor::copy_state(int, int) {
+  throw MachineError("an executor without checkpoints copies no states");
 }
 
 }  // namespace rigcast::engine

@@ -25,7 +25,8 @@ struct SequenceStep {
   Sampler* sampler = nullptr;
   /// Of a model with recurrent layers: which of the executor's states is the sequence's, a number
   /// below step_sequences that it keeps from its first token on, and no other has meanwhile. Its
-  /// first step has no tokens before; each further one has those of all before it.
+  /// first step has no tokens before, or those of a state that was copied there; each further one
+  /// has those of all before it.
   int state = 0;
 };
 
@@ -46,6 +47,9 @@ struct BatchLimits {
   int cold_blocks = 0;
   /// The most tokens of a sequence, however many blocks there are.
   TokenCount sequence_tokens = std::numeric_limits<TokenCount>::max();
+  /// States beside those of a step's sequences, to which these can be copied: numbers from
+  /// step_sequences on. 0 of a model without recurrent layers.
+  int checkpoints = 0;
 };
 
 class BatchExecutor : public AnyExecutor {
@@ -79,6 +83,11 @@ class BatchExecutor : public AnyExecutor {
   virtual void move_in(std::span<const BlockCopy> copies) = 0;
   /// Returns when all that these two have begun is complete.
   virtual void finish_copies() {}
+
+  /// Copies what recurrent layers keep of a sequence to another state, between steps: the next one
+  /// begins with it, and `from` may go on. Both are below step_sequences + checkpoints. Throws
+  /// MachineError if a step that failed has lost `from`.
+  virtual void copy_state(int from, int to);
 
   /// Bytes of a block: keys and values of all layers.
   virtual std::size_t block_bytes() const = 0;

@@ -17,6 +17,7 @@ struct BatchOptions {
   int host_blocks = 0;           // of the pool in the host's memory, to which blocks can be moved
   TokenCount step_tokens = 512;  // the most tokens of a step
   int step_sequences = 16;       // the most sequences of a step
+  int checkpoints = 0;           // of states of recurrent layers; a model without has none
 };
 
 }  // namespace rigcast::engine

@@ -21,6 +21,12 @@ class LostStates {
         throw MachineError("the state of a sequence was lost in a step that failed");
     for (const auto& s : sequences) lost_[std::size_t(s.state)] = true;
   }
+  /// A state is copied to another between steps. Throws MachineError if it was lost.
+  void copy(int from, int to) {
+    if (from < int(lost_.size()) && lost_[std::size_t(from)])
+      throw MachineError("the state of a sequence was lost in a step that failed");
+    if (to < int(lost_.size())) lost_[std::size_t(to)] = false;
+  }
   /// It has ended.
   template <class Sequences>
   void end(const Sequences& sequences) {

@@ -14,6 +14,7 @@ KvPool::KvPool(const BatchLimits& limits, bool prefix_cache, int disk_blocks)
       pool_(limits.blocks, limits.cold_blocks),
       host_(prefix_cache ? limits.host_blocks : 0),
       disk_(prefix_cache ? disk_blocks : 0),
+      checkpoints_(prefix_cache ? limits.checkpoints : 0),
       has_disk_(disk_.count() > 0) {
   RIGCAST_ASSERT(block_ > 0);
 }
@@ -38,7 +39,25 @@ KvPool::Found KvPool::find(std::span<const std::int32_t> tokens) const {
     if (here) ++found.here;
   }
   found.here_tokens = TokenCount(found.here) * block_;
+  found.known_tokens = found.tokens();
+  cut_to_checkpoint(found);
   return found;
+}
+
+void KvPool::cut_to_checkpoint(Found& found) const {
+  if (!keeps_states()) return;
+  found.checkpoint = PrefixTree::kNowhere;
+  while (!found.nodes.empty()) {
+    found.checkpoint = tree_.checkpoint(found.nodes.back());
+    if (found.checkpoint != PrefixTree::kNowhere) return;
+    if (!found.tiers.empty()) {
+      keep_fewer(found);
+      continue;
+    }
+    found.nodes.pop_back();
+    --found.here;
+    found.here_tokens -= block_;
+  }
 }
 
 // Where it comes back from; nullopt: it is in no tier behind the pool, or not yet.
@@ -50,10 +69,15 @@ std::optional<KvTier> KvPool::tier_of(PrefixTree::Node node) const {
 }
 
 void KvPool::keep(Found& found, std::size_t to_restore) const {
-  for (; found.tiers.size() > to_restore; found.tiers.pop_back()) {
-    (found.tiers.back() == KvTier::kHost ? found.host_tokens : found.disk_tokens) -= block_;
-    found.nodes.pop_back();
-  }
+  while (found.tiers.size() > to_restore) keep_fewer(found);
+  cut_to_checkpoint(found);
+}
+
+// Leaves out the last of those that are not in the pool.
+void KvPool::keep_fewer(Found& found) const {
+  (found.tiers.back() == KvTier::kHost ? found.host_tokens : found.disk_tokens) -= block_;
+  found.tiers.pop_back();
+  found.nodes.pop_back();
 }
 
 int KvPool::blocks_lacking(const SequenceBlocks& own, TokenCount tokens) const {
@@ -81,6 +105,8 @@ KvPool::Restored KvPool::admit(SequenceBlocks& own, const Found& found) {
   own.findable = found.here;
   own.last = found.here > 0 ? found.nodes[found.here - 1] : PrefixTree::kRoot;
   tree_.pin(own.last);
+  own.checkpoint = found.checkpoint;
+  if (own.checkpoint >= 0) checkpoints_.share(own.checkpoint);
   // Blocks are taken from others' remains, which are in another tier, too: nodes stay.
   for (std::size_t i = found.here; i < found.nodes.size(); ++i) {
     const int block = take();
@@ -191,7 +217,51 @@ void KvPool::drop_disk() {
   }
 }
 
+TokenCount KvPool::last_checkpoint(TokenCount prompt) const {
+  constexpr TokenCount kAnswerBegin = 8;  // <|im_start|>assistant, <think>, and line ends
+  return std::max<TokenCount>(0, prompt - 1 - kAnswerBegin) / block_ * block_;
+}
+
+std::optional<int> KvPool::take_checkpoint(SequenceBlocks& own, bool of_answer) {
+  if (!keeps_states() || own.findable == 0) return std::nullopt;
+  if (const int there = tree_.checkpoint(own.last); there != PrefixTree::kNowhere) {
+    checkpoints_.touch(there);
+    return std::nullopt;
+  }
+  int slot = own.own_checkpoint;
+  const bool again = of_answer && slot >= 0 && checkpoints_.users(slot) == 0 &&
+                     checkpoints_.content(slot) == own.at_own;
+  if (again) {
+    checkpoints_.touch(slot);
+  } else {
+    if (checkpoints_.free() == 0) return std::nullopt;
+    slot = checkpoints_.take();
+    checkpoints_.release(slot);  // the last of the free ones
+  }
+  forget_checkpoint(slot);
+  checkpoints_.set_content(slot, own.last);
+  tree_.set_checkpoint(own.last, slot);
+  if (of_answer) {
+    own.own_checkpoint = slot;
+    own.at_own = own.last;
+  }
+  return slot;
+}
+
+void KvPool::forget_checkpoint(int checkpoint) {
+  const PrefixTree::Node held = checkpoints_.content(checkpoint);
+  if (held == PrefixTree::kRoot) return;
+  checkpoints_.set_content(checkpoint, PrefixTree::kRoot);
+  tree_.set_checkpoint(held, PrefixTree::kNowhere);
+}
+
+void KvPool::restored(SequenceBlocks& own) {
+  if (own.checkpoint >= 0) checkpoints_.release(own.checkpoint);
+  own.checkpoint = -1;
+}
+
 void KvPool::release(SequenceBlocks& own) {
+  restored(own);
   // The last ones first, so that the beginning of a prompt is kept the longest.
   for (auto block = own.blocks.rbegin(); block != own.blocks.rend(); ++block) pool_.release(*block);
   tree_.unpin(own.last);
@@ -220,6 +290,11 @@ std::string KvPool::contradiction(std::span<const SequenceBlocks* const> sequenc
     const PrefixTree::Node held = host_.content(block);
     if (held != PrefixTree::kRoot && tree_.host_block(held) != block)
       return fmt::format("what is in block {} of the host is said to be elsewhere", block);
+  }
+  for (int slot = 0; slot < checkpoints_.count(); ++slot) {
+    const PrefixTree::Node held = checkpoints_.content(slot);
+    if (held != PrefixTree::kRoot && tree_.checkpoint(held) != slot)
+      return fmt::format("what checkpoint {} has seen is said to be elsewhere", slot);
   }
   for (int block = 0; block < disk_.count(); ++block) {
     const PrefixTree::Node held = disk_.content(block);

@@ -1,6 +1,7 @@
 #pragma once
 // Who has which blocks of a batch executor's pool, and what blocks still hold of requests that have
-// ended: in the pool, in the host's pool behind it, and on disk.
+// ended: in the pool, in the host's pool behind it, and on disk. Where sequences have a state
+// beside their blocks, they are found as far as a checkpoint of it reaches.
 
 #include <cstdint>
 #include <optional>
@@ -19,12 +20,17 @@ struct SequenceBlocks {
   std::vector<int> blocks{};
   std::size_t findable = 0;                   // first ones whose content others can find
   PrefixTree::Node last = PrefixTree::kRoot;  // content of these, pinned
+  int checkpoint = -1;  // that its state begins with, which nobody overwrites; -1: none
+  // The checkpoint that was taken last, within its answer: its next one takes the place of it.
+  int own_checkpoint = -1;
+  PrefixTree::Node at_own = PrefixTree::kRoot;  // what that was taken behind
 };
 
 class KvPool {
  public:
   /// `prefix_cache`: what blocks hold is found by others; else it is lost with its sequence, and
-  /// nothing is moved to the host. `disk_blocks`: of a store on disk; 0: there is none.
+  /// nothing is moved to the host. `disk_blocks`: of a store on disk; 0: there is none. Sequences
+  /// have states if there are checkpoints of them.
   KvPool(const BatchLimits& limits, bool prefix_cache, int disk_blocks = 0);
 
   [[nodiscard]] int blocks() const { return pool_.count(); }
@@ -39,6 +45,9 @@ class KvPool {
     std::size_t here = 0;         // of the nodes, the first ones
     std::vector<KvTier> tiers{};  // of the others; the host's where both have it
     TokenCount here_tokens = 0, host_tokens = 0, disk_tokens = 0;
+    int checkpoint = -1;  // of the state behind these; -1: none
+    /// Tokens whose keys and values are somewhere: more than can be used without their state.
+    TokenCount known_tokens = 0;
     [[nodiscard]] TokenCount tokens() const { return here_tokens + to_restore(); }
     [[nodiscard]] TokenCount to_restore() const { return host_tokens + disk_tokens; }
   };
@@ -82,6 +91,19 @@ class KvPool {
   void forget_disk_copies(std::span<const BlockCopy> copies);
   /// Nothing is on disk any more, nor will be.
   void drop_disk();
+  /// True if sequences have a state, without which their blocks are of no use to others.
+  [[nodiscard]] bool keeps_states() const { return checkpoints_.count() > 0; }
+  /// The last place of a prompt at which a checkpoint of its state serves a later turn: the end of
+  /// a full block, before tokens with which an answer begins, which that turn may have otherwise.
+  [[nodiscard]] TokenCount last_checkpoint(TokenCount prompt) const;
+  /// The state of a sequence, which has seen the tokens of its findable blocks, is to be copied to
+  /// this checkpoint; nullopt: there is one, or all are waited for. `of_answer`: it takes the place
+  /// of its own last one.
+  std::optional<int> take_checkpoint(SequenceBlocks& own, bool of_answer);
+  /// The copy has failed.
+  void forget_checkpoint(int checkpoint);
+  /// Its state is what the checkpoint was that it was admitted with.
+  void restored(SequenceBlocks& own);
   /// It has ended, or gives up what it has.
   void release(SequenceBlocks& own);
 
@@ -98,10 +120,14 @@ class KvPool {
   void store_on_host(PrefixTree::Node node, int block, std::vector<BlockCopy>& copies);
   void store_on_disk(PrefixTree::Node node, int block, std::vector<BlockCopy>& copies);
   void forget_disk_block(int block);
+  void keep_fewer(Found& found) const;
+  void cut_to_checkpoint(Found& found) const;
 
   const TokenCount block_;
   const bool prefix_cache_;
   BlockPool pool_, host_, disk_;  // of the disk: used blocks are those that are being written
+  // Of states: content is what they have seen, users are sequences that are to begin with them.
+  BlockPool checkpoints_;
   bool has_disk_;
   PrefixTree tree_;
 };

@@ -60,6 +60,11 @@ void PrefixTree::set_disk_block(Node node, int block) {
   forget_unused(node);
 }
 
+void PrefixTree::set_checkpoint(Node node, int checkpoint) {
+  nodes_[node].checkpoint = checkpoint;
+  forget_unused(node);
+}
+
 void PrefixTree::unpin(Node node) {
   if (node == kRoot) return;
   RIGCAST_ASSERT(nodes_[node].pins > 0);
@@ -72,7 +77,8 @@ void PrefixTree::forget_unused(Node node) {
   while (node != kRoot) {
     Content& content = nodes_[node];
     if (content.block != kNowhere || content.host_block != kNowhere ||
-        content.disk_block != kNowhere || content.children > 0 || content.pins > 0)
+        content.disk_block != kNowhere || content.checkpoint != kNowhere || content.children > 0 ||
+        content.pins > 0)
       return;
     const auto [begin, end] = by_hash_.equal_range(content.hash);
     by_hash_.erase(

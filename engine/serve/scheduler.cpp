@@ -94,11 +94,22 @@ bool Scheduler::make_room(Sequence& sequence, TokenCount tokens) {
   return true;
 }
 
+// How many tokens of a sequence its next step has, of those that are left of it. It ends where a
+// checkpoint of the sequence's state is taken.
+TokenCount Scheduler::next_tokens(const Sequence& sequence, TokenCount computed,
+                                  TokenCount left) const {
+  TokenCount tokens = std::min(sequence.known() - computed, left);
+  if (!policy_.chunked) return tokens;
+  for (const TokenCount end : {sequence.parts_at, sequence.last_checkpoint})
+    if (computed < end) tokens = std::min(tokens, end - computed);
+  return tokens;
+}
+
 // False: a sequence was preempted, and nobody is admitted.
 bool Scheduler::continue_running(TokenCount& left) {
   for (std::size_t i = 0; i < running_.size() && left > 0; ++i) {
     Sequence& sequence = *running_[i];
-    const TokenCount tokens = std::min(sequence.known() - sequence.computed, left);
+    const TokenCount tokens = next_tokens(sequence, sequence.computed, left);
     if (!make_room(sequence, sequence.computed + tokens)) return false;
     add(sequence, tokens, left);
   }
@@ -148,6 +159,10 @@ KvPool::Found Scheduler::find(Sequence& sequence) const {
   sequence.found_on_host = found.host_tokens;
   sequence.found_on_disk = found.disk_tokens;
   sequence.left_in_tiers = elsewhere - found.to_restore();
+  if (pool_.keeps_states()) {
+    sequence.parts_at = found.known_tokens;
+    sequence.last_checkpoint = pool_.last_checkpoint(sequence.known());
+  }
   return found;
 }
 
@@ -158,7 +173,7 @@ void Scheduler::admit(TokenCount& left) {
     const KvPool::Found found = find(sequence);
     const TokenCount missing = sequence.known() - found.tokens();
     const bool loads = found.to_restore() > 0;
-    const TokenCount tokens = std::min(missing, left);
+    const TokenCount tokens = next_tokens(sequence, found.tokens(), left);
     if (!policy_.chunked && tokens < missing) return;
     lacks_cache_ = !has_room_for(sequence, found, loads ? 0 : tokens);
     if (lacks_cache_) return;
@@ -186,7 +201,7 @@ void Scheduler::run(Sequence& sequence, TokenCount tokens, TokenCount& left) {
 void Scheduler::admit_loaded(TokenCount& left) {
   while (!loaded_.empty() && left > 0 && running_.size() < sequences_) {
     Sequence& sequence = *loaded_.front().sequence;
-    const TokenCount tokens = std::min(sequence.known() - sequence.computed, left);
+    const TokenCount tokens = next_tokens(sequence, sequence.computed, left);
     if (pool_.blocks_lacking(sequence.own, sequence.computed + tokens) > pool_.free_blocks()) {
       // If nothing runs that would end, the last of those that hold room gives it up.
       if (!running_.empty() || !loading_.empty()) return;
@@ -200,6 +215,13 @@ void Scheduler::admit_loaded(TokenCount& left) {
     loaded_.pop_front();
     run(sequence, tokens, left);
   }
+}
+
+void Scheduler::restart(Sequence& sequence) {
+  std::erase(running_, &sequence);
+  pool_.release(sequence.own);
+  sequence.computed = 0;
+  waiting_.push_front(&sequence);
 }
 
 void Scheduler::remove(Sequence& sequence) {

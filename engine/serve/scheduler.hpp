@@ -63,6 +63,8 @@ class Scheduler {
   void end_disk_load(Sequence& sequence, bool restored);
   /// The next step, valid until the next call; parts may be empty although something was begun.
   const StepPlan& plan();
+  /// What was computed of a sequence that runs is lost: it begins anew, as the first that waits.
+  void restart(Sequence& sequence);
   /// Takes a sequence out of all that waits and runs, and releases its blocks: it has ended, was
   /// cancelled or failed.
   void remove(Sequence& sequence);
@@ -80,6 +82,8 @@ class Scheduler {
   void admit_loaded(TokenCount& left);
   void preempt_one();
   bool make_room(Sequence& sequence, TokenCount tokens);
+  [[nodiscard]] TokenCount next_tokens(const Sequence& sequence, TokenCount computed,
+                                       TokenCount left) const;
   [[nodiscard]] int reserved_answers() const;
   [[nodiscard]] bool has_room_for(const Sequence& sequence, const KvPool::Found& found,
                                   TokenCount first) const;

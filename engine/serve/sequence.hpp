@@ -25,6 +25,11 @@ struct Sequence {
   [[nodiscard]] TokenCount generated() const { return known() - prompt; }
   /// Tokens of which blocks hold keys and values when it ends: the last one is not computed.
   [[nodiscard]] TokenCount longest() const { return prompt + request.max_tokens - 1; }
+  /// True if a checkpoint of its state is to be taken now, if ever: blocks have `block` tokens.
+  [[nodiscard]] bool is_at_checkpoint(TokenCount block) const {
+    return computed == parts_at || computed == last_checkpoint ||
+           (generated() > 0 && computed % block == 0);
+  }
   [[nodiscard]] std::span<const std::int32_t> computed_tokens() const {
     return std::span(tokens).first(std::size_t(computed));
   }
@@ -36,6 +41,9 @@ struct Sequence {
   TokenCount computed = 0;  // tokens whose keys and values are in its blocks
   SequenceBlocks own{};
   int state = -1;  // of the executor's, for recurrent layers; -1: it has none
+  // Tokens at which steps end, because a checkpoint of its state is taken there: where it and
+  // others part, and near the end of its prompt; 0: nowhere.
+  TokenCount parts_at = 0, last_checkpoint = 0;
   Sampler sampler;
   bool was_scheduled = false;
   // Tokens that were found in the pool, in the host's and on disk, when it was last admitted, and

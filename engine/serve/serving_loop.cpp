@@ -20,9 +20,10 @@ constexpr const char* kNotNumbersText =
     "the model gave a value that is not a number: its weights are damaged, or numbers grew past "
     "what they are computed in";
 
-// Blocks that others find have no state of recurrent layers beside them.
-SchedulerPolicy policy_for(SchedulerPolicy policy, const ModelSpec& model) {
-  policy.prefix_cache = policy.prefix_cache && !model.recurrent;
+// Blocks that others find are of no use without the state of recurrent layers behind them.
+SchedulerPolicy policy_for(SchedulerPolicy policy, const BatchLimits& limits,
+                           const ModelSpec& model) {
+  policy.prefix_cache = policy.prefix_cache && (!model.recurrent || limits.checkpoints > 0);
   return policy;
 }
 
@@ -66,7 +67,7 @@ ServingLoop::ServingLoop(BatchExecutor& executor, const ServingOptions& options,
                          ServingObserver* observer)
     : executor_(executor),
       limits_(executor.limits()),
-      policy_(policy_for(options.policy, executor.model().spec)),
+      policy_(policy_for(options.policy, limits_, executor.model().spec)),
       context_(context),
       vocabulary_(executor.model().spec.vocabulary),
       observer_(observer ? *observer : none_),
@@ -303,12 +304,15 @@ void ServingLoop::step(const StepPlan& plan) {
   served.begin = Clock::now();
   std::span<const std::int32_t> next;
   try {
+    for (const StepPlan::Part& part : plan.parts) restore_state(*part.sequence);
     next = executor_.step(parts_);
   } catch (const Interrupted&) {
     throw;
   } catch (const std::exception& error) {
     // Nothing was computed. Memory is short because of the largest part, if of any.
     const auto most = std::ranges::max_element(plan.parts, {}, &StepPlan::Part::tokens);
+    if (executor_.model().spec.recurrent || pool_.keeps_states())
+      restart_others(plan, *most->sequence);
     return end(
         *most->sequence, FinishReason::kFailed,
         failure_text(fmt::format("a step with {} of its tokens", most->tokens), error.what()));
@@ -339,6 +343,7 @@ void ServingLoop::advance(const StepPlan& plan, std::span<const std::int32_t> ne
   for (std::size_t i = 0; i < plan.parts.size(); ++i) {
     Sequence& s = *plan.parts[i].sequence;
     std::string failure = offer(s);
+    if (next[i] != BatchExecutor::kNotNumbers) keep_state(s);
     if (finished_[i] == FinishReason::kFailed)
       end(s, FinishReason::kFailed, kNotNumbersText);
     else if (finished_[i])
@@ -367,6 +372,39 @@ std::string ServingLoop::offer(Sequence& sequence) {
   const KvPool::Kept copies = pool_.hold(sequence.own, sequence.computed_tokens());
   if (!copies.to_disk.empty()) copy_to_disk(copies.to_disk);
   return copies.to_host.empty() ? std::string() : copy_to_host(copies.to_host);
+}
+
+// The first of them is the first again.
+void ServingLoop::restart_others(const StepPlan& plan, const Sequence& failed) {
+  for (auto part = plan.parts.rbegin(); part != plan.parts.rend(); ++part) {
+    Sequence& s = *part->sequence;
+    if (&s == &failed) continue;
+    ++counts_.preempted;
+    observer_.preempted(s.id, Clock::now(), s.computed);
+    states_.release(s.state);
+    scheduler_.restart(s);
+  }
+}
+
+// Before its first step, if what was found of it ends with a checkpoint.
+void ServingLoop::restore_state(Sequence& sequence) {
+  if (sequence.own.checkpoint < 0) return;
+  executor_.copy_state(limits_.step_sequences + sequence.own.checkpoint, sequence.state);
+  pool_.restored(sequence.own);
+}
+
+// After a step that ended at one of its checkpoints. What cannot be copied is not kept.
+void ServingLoop::keep_state(Sequence& sequence) {
+  if (!pool_.keeps_states() || !sequence.is_at_checkpoint(pool_.block_tokens())) return;
+  const auto to = pool_.take_checkpoint(sequence.own, sequence.generated() > 0);
+  if (!to) return;
+  try {
+    executor_.copy_state(sequence.state, limits_.step_sequences + *to);
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const std::exception&) {
+    pool_.forget_checkpoint(*to);
+  }
 }
 
 std::string ServingLoop::copy_to_host(std::span<const BlockCopy> copies) {

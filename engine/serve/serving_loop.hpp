@@ -42,7 +42,8 @@ struct ServingOptions {
 SchedulerPolicy engine_policy(const BatchLimits& limits);
 
 /// A step that fails ends one of its requests with kFailed, the one with the most tokens in it;
-/// the others go on. Interrupted ends all with kCancelled, and the loop.
+/// the others go on, and begin anew if the step may have changed states of recurrent layers.
+/// Interrupted ends all with kCancelled, and the loop.
 class ServingLoop final : public Completions {
  public:
   /// Begins to serve. Executor and observer (nullptr: none) must outlive the loop; nobody else
@@ -92,6 +93,9 @@ class ServingLoop final : public Completions {
                                          Clock::time_point now);
   void note(const StepPlan& plan, Clock::time_point now);
   std::string offer(Sequence& sequence);
+  void restore_state(Sequence& sequence);
+  void keep_state(Sequence& sequence);
+  void restart_others(const StepPlan& plan, const Sequence& failed);
   std::string copy_to_host(std::span<const BlockCopy> copies);
   void copy_to_disk(std::span<const BlockCopy> copies);
   void end(Sequence& sequence, FinishReason reason, std::string error = {});

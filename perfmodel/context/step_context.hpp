@@ -66,7 +66,9 @@ struct MemoryContext : StepContext {
                  : PoolTokens{}),
         scheduler(s.scheduler ? &*s.scheduler : nullptr),
         has_load(s.load.has_value()),
-        reads_file(s.model_file || s.workload.start != Start::kResident) {}
+        reads_file(s.model_file || s.workload.start != Start::kResident),
+        others(s.memory && !s.memory->timeline.empty() ? s.memory->timeline.front().other
+                                                       : Bytes{}) {}
 
   /// The draft model, with the same context.
   MemoryContext(const MemoryContext& s, const DraftModel& d)
@@ -77,7 +79,8 @@ struct MemoryContext : StepContext {
         pool(s.pool),
         scheduler(s.scheduler),
         has_load(s.has_load),
-        reads_file(s.reads_file) {}
+        reads_file(s.reads_file),
+        others(s.others) {}
 
   /// One sequence of `cached` tokens for every slot, which began with the longest prompt; of a pool
   /// of tokens, one with the least that it has.
@@ -99,6 +102,7 @@ struct MemoryContext : StepContext {
   const SchedulerPolicy* scheduler = nullptr;  // of a server; nullptr: it has none
   bool has_load = false;                       // of a server: requests come and end
   bool reads_file;                             // weights are read from a file
+  Bytes others;  // of other programs, by the timeline's first entry: what holds for the answer
 };
 
 }  // namespace rigcast

@@ -145,8 +145,10 @@ Paging reclaim(const HostPools& given, const MemorySettings& m) {
   const bool has_swap = swap.value > 0 || (m.swap.value > 0 && p.swap.value <= 0);
   const bool at_0 = reclaimable_files.value <= 0 || (!m.limit && must_swap.value > 0);
   const bool may_swap = has_swap && p.anonymous.value > 0 && (m.swappiness > 0 || at_0);
-  if (must_swap > (may_swap && !never_inactive ? std::min(swap, p.anonymous) : Bytes{})) {
+  const bool has_room = may_swap && must_swap <= std::min(swap, p.anonymous);
+  if (must_swap.value > 0 && (!has_room || never_inactive)) {
     out.reclaim = Reclaim::kFull;
+    out.all_in_use = has_room;
     return out;
   }
   const auto within = [&](double share) {

@@ -39,7 +39,10 @@ struct Paging {
   Bytes files, files_least;                    // from the disk
   Bytes files_most{};                          // 0: as `files`
   Bytes swapped, swapped_least, swapped_most;  // from the swap device
-  Bytes lacking;          // that all pools together are too large by; 0: all fits
+  Bytes lacking;  // that all pools together are too large by; 0: all fits
+  /// Of kFull: there is swap enough, but a control group without files gives the kernel nothing
+  /// that it may take.
+  bool all_in_use = false;
   BytesPerSecond stream;  // that other programs read from the disk meanwhile
 };
 

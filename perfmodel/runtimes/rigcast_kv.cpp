@@ -326,12 +326,13 @@ void add_resident_kv(const MemoryContext& s, const Placement& p, const Batch& ba
   }
 }
 
-// Adds states of recurrent layers: one of each sequence of a step, or of a single sequence one more
-// that is kept. Where the host decodes, both devices have those of the GPU's layers. Mirrors
-// HostPlacement::layers_with_state (engine/placement/host_placement.cpp).
+// Adds states of recurrent layers: one of each sequence of a step and checkpoints of them, or of a
+// single sequence one more that is kept. Where the host decodes, both devices have those of the
+// GPU's layers. Mirrors HostPlacement::layers_with_state (engine/placement/host_placement.cpp).
 void add_states(const MemoryContext& s, const Placement& p, MemoryPlan& plan) {
   const bool serves = s.has_load && s.scheduler;
-  const double count = serves ? double(s.scheduler->sequences) : kStatesOfOneSequence;
+  const int count = serves ? server_states(s.scheduler->sequences, s.scheduler->prefix_cache)
+                           : kStatesOfOneSequence;
   for (int l = 0; l < s.model.layers; ++l) {
     const Bytes bytes{count * state_bytes(s.model, l)};
     const LayerPlacement& at = p.layers[std::size_t(l)];

@@ -19,7 +19,8 @@ struct HourPoint {
   std::string reclaim;          // what the system takes: "fits", "files", "swap", "both" or "full"
   double tokens_per_s = 0;      // of each session; 0: the system ends a process, or none is open
   double least_tokens_per_s = 0, most_tokens_per_s = 0;
-  Bytes disk, swap;  // that a step of all sessions reads again
+  double unpressed_tokens_per_s = 0;  // of each session, had memory sufficed
+  Bytes disk, swap;                   // that a step of all sessions reads again
 };
 
 struct Hours {

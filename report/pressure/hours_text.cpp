@@ -14,8 +14,11 @@ namespace rigcast {
 namespace {
 
 constexpr std::size_t kBesideChart = 24;
+constexpr double kSameShare = 1e-3;  // less than three digits show
 
-std::string_view payer_text(std::string_view reclaim) {
+std::string_view payer_text(const HourPoint& p) {
+  const std::string_view reclaim = p.reclaim;
+  if (p.sessions == 0) return "no session is open";
   if (reclaim == "files") return "weights read again";
   if (reclaim == "swap") return "cache swapped";
   if (reclaim == "both") return "both read again";
@@ -37,29 +40,58 @@ std::string start_text(Seconds at) {
 
 std::string bytes_text(Bytes b) { return b.value > 0 ? text_gb(b) : "-"; }
 
+bool close(double a, double b) { return std::fabs(a - b) <= kSameShare * std::max(a, b); }
+
 bool alike(const HourPoint& a, const HourPoint& b) {
   return a.reclaim == b.reclaim && a.sessions == b.sessions;
 }
 
-// Both ends of every stretch in which nothing but the length of sessions changes.
-std::vector<const HourPoint*> told(const std::vector<HourPoint>& points) {
+// True if the table would say the same of both.
+bool same_row(const HourPoint& a, const HourPoint& b) {
+  return alike(a, b) && a.session_tokens == b.session_tokens &&
+         close(a.cache.value, b.cache.value) && close(a.tokens_per_s, b.tokens_per_s) &&
+         close(a.disk.value, b.disk.value) && close(a.swap.value, b.swap.value);
+}
+
+// True if sessions grow from `a` to `b` as they do from `b` to `c`, by a token, which is the
+// rounding of `b`.
+bool grows_on(const HourPoint& a, const HourPoint& b, const HourPoint& c) {
+  const double share = (b.at - a.at) / (c.at - a.at);
+  const double on_line = std::lerp(double(a.session_tokens), double(c.session_tokens), share);
+  return std::fabs(on_line - double(b.session_tokens)) <= 1.0;
+}
+
+// Both ends of every stretch in which nothing changes but the length of sessions, and that evenly.
+std::vector<const HourPoint*> told(const std::vector<HourPoint>& all) {
+  // Of an entry that changes nothing of the table, one moment.
+  std::vector<const HourPoint*> points;
+  for (const HourPoint& p : all)
+    if (points.empty() || points.back()->at != p.at || !same_row(*points.back(), p))
+      points.push_back(&p);
   std::vector<const HourPoint*> out;
   for (std::size_t i = 0; i < points.size(); ++i) {
-    const bool first = i == 0 || !alike(points[i - 1], points[i]);
-    const bool last = i + 1 == points.size() || !alike(points[i], points[i + 1]);
-    const bool same = !out.empty() && alike(*out.back(), points[i]) &&
-                      out.back()->session_tokens == points[i].session_tokens &&
-                      out.back()->at == points[i].at;
-    if ((first || last) && !same) out.push_back(&points[i]);
+    const HourPoint& p = *points[i];
+    const bool is_end = i == 0 || i + 1 == points.size();
+    const bool goes_on = !is_end && alike(*points[i - 1], p) && alike(p, *points[i + 1]) &&
+                         points[i - 1]->at != p.at && p.at != points[i + 1]->at &&
+                         grows_on(*points[i - 1], p, *points[i + 1]);
+    if (!goes_on) out.push_back(&p);
   }
   return out;
+}
+
+// True if somebody decodes after the system has ended the program.
+bool restarts(const std::vector<HourPoint>& points) {
+  const auto end =
+      std::ranges::find_if(points, [](const HourPoint& p) { return p.reclaim == "full"; });
+  return std::any_of(end, points.end(), [](const HourPoint& p) { return p.tokens_per_s > 0; });
 }
 
 std::string row_text(const HourPoint& p) {
   const std::string speed = p.tokens_per_s > 0 ? three_digits(p.tokens_per_s) : "-";
   return fmt::format("  {:>10} {:>9} {:>8} {:>8} {:>8} {:>9} {:>9}  {}", hours_text(p.at),
-                     p.sessions, text_count(p.session_tokens), bytes_text(p.cache), speed,
-                     bytes_text(p.disk), bytes_text(p.swap), payer_text(p.reclaim));
+                     text_count(p.sessions), text_count(p.session_tokens), bytes_text(p.cache),
+                     speed, bytes_text(p.disk), bytes_text(p.swap), payer_text(p));
 }
 
 }  // namespace
@@ -83,11 +115,9 @@ std::string pressure_text(const Hours& h) {
       pressed->sessions == 1 ? "1 session"
                              : fmt::format("{} sessions", text_count(pressed->sessions)),
       text_count(pressed->session_tokens), what_pays(pressed->reclaim));
-  if (pressed != h.points.begin() && (pressed - 1)->tokens_per_s > 0)
-    out += fmt::format("; {} -> {} tok/s", three_digits((pressed - 1)->tokens_per_s),
+  if (pressed->unpressed_tokens_per_s > 0)
+    out += fmt::format("; {} -> {} tok/s of each", three_digits(pressed->unpressed_tokens_per_s),
                        three_digits(pressed->tokens_per_s));
-  else if (pressed->tokens_per_s > 0)
-    out += fmt::format("; {} tok/s", three_digits(pressed->tokens_per_s));
   if (pressed->least_tokens_per_s < pressed->most_tokens_per_s)
     out += fmt::format(" ({} to {} tok/s)", three_digits(pressed->least_tokens_per_s),
                        three_digits(pressed->most_tokens_per_s));
@@ -97,6 +127,7 @@ std::string pressure_text(const Hours& h) {
     out += fmt::format("; until {} {:.0f} % of the tokens that there would be with memory enough{}",
                        hours_text(h.points.back().at), 100 * h.tokens / h.unpressed_tokens,
                        ends_pressed ? ", and it goes on so" : "");
+  if (restarts(h.points)) out += "; what follows an end is as if all began again at once";
   return out;
 }
 

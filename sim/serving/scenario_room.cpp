@@ -6,9 +6,20 @@
 #include <vector>
 
 #include "core/model/kv_bytes.hpp"
+#include "core/scenario/engine_sizes.hpp"
 
 namespace rigcast {
 namespace {
+
+// Adds what states of recurrent layers take, which is beside the pool.
+void add_states(const Scenario& s, const Placement& p, std::vector<double>& beside) {
+  if (!s.model.recurrent) return;
+  const int states = server_states(s.scheduler->sequences, s.scheduler->prefix_cache);
+  for (int l = 0; l < s.model.layers; ++l) {
+    const DeviceIndex at = p.layers[std::size_t(l)].decode_on;
+    beside[at == kHost ? beside.size() - 1 : std::size_t(at)] += states * state_bytes(s.model, l);
+  }
+}
 
 // Tokens for which every device has the KV of those of its layers that are asked for.
 template <typename Counts>
@@ -24,12 +35,14 @@ double tokens_of_layers(const Scenario& s, const Placement& p, const MemoryPlan&
     per_token[device] +=
         kv_bytes_per_token(s.model, l, s.kv.types) * (shared ? gpus[device].shared->kv_copies : 1);
   }
+  // What left the pool for RAM is beside it, also where the pool is in RAM itself.
+  std::vector<double> beside(memory.devices.size());
+  beside.back() += memory.ram_cache.value;
+  add_states(s, p, beside);
   double tokens = std::numeric_limits<double>::infinity();
   for (std::size_t d = 0; d < per_token.size(); ++d) {
-    // What left the pool for RAM is beside it, also where the pool is in RAM itself.
-    const Bytes beside = d + 1 == per_token.size() ? memory.ram_cache : Bytes{};
-    const Bytes pool = memory.devices[d].kv - beside;
-    if (per_token[d] > 0) tokens = std::min(tokens, pool.value / per_token[d]);
+    const double pool = memory.devices[d].kv.value - beside[d];
+    if (per_token[d] > 0) tokens = std::min(tokens, pool / per_token[d]);
   }
   return tokens;
 }

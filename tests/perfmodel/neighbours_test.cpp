@@ -1,4 +1,5 @@
 // Threads of other programs that read memory beside the CPU.
+#include <algorithm>
 #include <cmath>
 
 #include "perfmodel/serial_time.hpp"
@@ -50,4 +51,24 @@ TEST_CASE("Threads without cores of their own are not isolated", "[neighbours]")
       scenario(with(on_cpu(), {{"runtime.neighbours", "4"}, {"runtime.isolated", "true"}})));
   CHECK_THROWS(
       scenario(with(on_cpu(), {{"runtime.neighbours", "40"}, {"runtime.isolated", "true"}})));
+}
+
+TEST_CASE("Isolated cores that change no figure say so, and shared cores are noted",
+          "[neighbours]") {
+  const auto notes = [](const Settings& more) {
+    const Scenario s = scenario(with(on_cpu(), more));
+    return std::ranges::count_if(s.warnings, [](const std::string& w) {
+      return w.find("isolated cores change no figure") != std::string::npos;
+    });
+  };
+  const Settings both = {{"runtime.neighbours", "4"}, {"runtime.isolated", "true"}};
+  CHECK(notes(both) == 1);
+  CHECK(notes({{"runtime.isolated", "true"}}) == 1);
+  CHECK(notes({{"runtime.neighbours", "4"}}) == 0);
+  CHECK(token(both) == token({{"runtime.neighbours", "4"}}));
+  // 4 threads and 5 neighbours on 8 cores: each of 16 processors is one thread's, but no core.
+  const Scenario shared = scenario(with(on_cpu(), {{"runtime.neighbours", "5"}}));
+  CHECK(std::ranges::any_of(shared.warnings, [](const std::string& w) {
+    return w.find("share cores") != std::string::npos;
+  }));
 }

@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "perfmodel/mean_turn.hpp"
 #include "perfmodel/memory.hpp"
@@ -212,8 +214,8 @@ TEST_CASE("What neither memory nor swap has room for does not run", "[page_in][p
   CHECK(report(12_GiB, {}).fits);
   const Report full = report(40_GiB, {});
   CHECK_FALSE(full.fits);
-  REQUIRE_FALSE(full.errors.empty());
-  CHECK(full.errors.front().find("the system would end the program") != std::string::npos);
+  REQUIRE(full.memory.shortest());
+  CHECK(full.memory.shortest()->device == "host");
   // Of a group that never swaps, the cache has to fit beside what else is no file.
   const Settings never = {{"memory.limit", "400 MiB"}, {"workload.depth", "7000"}};
   CHECK(report({}, fixtures::with(never, {{"memory.swappiness", "60"}})).fits);
@@ -230,4 +232,101 @@ TEST_CASE("A limit gives no more room than RAM has", "[page_in][pressure]") {
   CHECK(all < Bytes{16e9});
   CHECK(room({{"memory.limit", "16000000000 B"}}) == all);
   CHECK(room({{"memory.limit", "8 GiB"}}) == 8_GiB);
+}
+
+TEST_CASE("Other programs' memory is in use from the start, beside what the rig reserves",
+          "[page_in][pressure]") {
+  Scenario s = scenario(fixtures::with(on_cpu("llama-3.1-8b", 64e9),
+                                       {{"runtime.name", "rigcast"}, {"memory.swap", "1 GiB"}}));
+  const Placement placement = resolve_placement(s);
+  const DeviceMemory alone = plan_memory(s, placement, 100).devices.back();
+  const HostPools pools = host_pools(s, placement, plan_memory(s, placement, 100), Batch(100, 1));
+  TimelineEntry first;
+  first.other = 6_GiB;
+  s.memory->timeline = {first};
+  const MemoryPlan beside = plan_memory(s, placement, 100);
+  CHECK(beside.devices.back().overhead == alone.overhead + 6_GiB);
+  CHECK(beside.devices.back().free() == alone.free() - 6_GiB);
+  // They are one of the pools, and not lacking from the room for all of them besides.
+  const HostPools shared = host_pools(s, placement, beside, Batch(100, 1), &first);
+  CHECK(shared.room == pools.room);
+  CHECK(shared.locked == pools.locked + 6_GiB);
+}
+
+TEST_CASE(
+    "Copies of weights are swapped where the kernel may take them, and the program is ended "
+    "where it may not",
+    "[page_in][pressure]") {
+  const Settings own = {
+      {"runtime.name", "rigcast"}, {"runtime.mmap", "false"}, {"memory.swap", "16 GiB"}};
+  const Planned free(fixtures::with(on_cpu("llama-3.1-8b", 64e9), own));
+  const double all = free.memory.devices.back().needed().value;
+  const Settings copies = fixtures::with(on_cpu("llama-3.1-8b", all - 1e9), own);
+  const auto report = [&](const Settings& more) {
+    return sim::simulate(std::make_shared<const Scenario>(scenario(fixtures::with(copies, more))),
+                         {});
+  };
+  const Report swapped = report({});
+  REQUIRE(swapped.fits);
+  REQUIRE(swapped.paging);
+  CHECK(swapped.paging->reclaim == "swap");
+  CHECK(swapped.paging->disk.value == 0);
+  // At least what has no room, at most all that a token needs.
+  const Scenario& s = *swapped.scenario;
+  const double used = double(s.tensors.bytes() - s.tensors.embedding.bytes());
+  CHECK(swapped.paging->swap.value > 0.25 * used);
+  CHECK(swapped.paging->swap.value < 1.2 * used);
+  const Report group = report({{"memory.limit", fmt::format("{:.0f} B", all - 2e9)}});
+  CHECK_FALSE(group.fits);
+  REQUIRE_FALSE(group.errors.empty());
+  CHECK(group.errors.front().find("a control group without files") != std::string::npos);
+  CHECK_FALSE(report({{"memory.swap", "0 B"}}).fits);
+}
+
+TEST_CASE("An answer that runs out of memory is as slow as its parts, and says where",
+          "[page_in][pressure]") {
+  const auto report = [](TokenCount prompt, TokenCount output) {
+    // The last megabytes of the limit are full within the answer.
+    const Settings settings = fixtures::with(
+        on_cpu("llama-3.1-8b", 64e9), {{"runtime.name", "rigcast"},
+                                       {"memory.limit", "5 GiB"},
+                                       {"memory.swap", "8 GiB"},
+                                       {"workload.context", "8192"},
+                                       {"workload.prompt_tokens", fmt::format("{}", prompt)},
+                                       {"workload.output_tokens", fmt::format("{}", output)}});
+    return sim::simulate(std::make_shared<const Scenario>(scenario(settings)), {});
+  };
+  const Report short_one = report(512, 64);
+  REQUIRE(short_one.paging);
+  REQUIRE(short_one.paging->from_tokens);  // within the context, though not of this answer
+  CHECK(short_one.paging->swap.value == 0);
+  const TokenCount from = *short_one.paging->from_tokens;
+  REQUIRE(from > 1000);
+  // A third of the answer is short of memory.
+  const Report r = report(from - 201, 301);
+  REQUIRE(r.paging);
+  CHECK(*r.paging->from_tokens == from);
+  CHECK(r.paging->disk.value > 0);
+  const double free = 1 / report(from - 401, 101).decode_tokens_per_s;
+  const double pressed = 1 / report(from, 101).decode_tokens_per_s;
+  CHECK(1 / r.decode_tokens_per_s == Approx((2 * free + pressed) / 3).epsilon(0.03));
+  CHECK(r.decode_bound.resource == Resource::kSsd);
+  CHECK(r.traffic_bytes[std::size_t(Resource::kSsd)] ==
+        Approx((r.paging->disk + r.paging->swap).value * 100).epsilon(0.03));
+  // The bytes that it may swap are uncertain by far more than the processor's rate.
+  REQUIRE(r.tokens_per_s_interval);
+  CHECK(r.tokens_per_s_interval->hi / r.tokens_per_s_interval->lo > 1.5);
+}
+
+TEST_CASE("A step of speed where RAM is full names what comes back", "[page_in][pressure]") {
+  const Settings settings = fixtures::with(
+      on_cpu("llama-3.1-8b", 64e9),
+      {{"runtime.name", "rigcast"}, {"memory.limit", "5 GiB"}, {"workload.context", "8192"}});
+  const Report r = sim::simulate(std::make_shared<const Scenario>(scenario(settings)), {});
+  const auto step =
+      std::ranges::find_if(r.cliffs, [](const Cliff& c) { return c.axis == CliffAxis::kPosition; });
+  REQUIRE(step != r.cliffs.end());
+  CHECK(step->tier == Tier::kRam);
+  CHECK(step->cause.find("weights are read from the disk again") != std::string::npos);
+  CHECK(std::abs(step->at_tokens - *r.paging->from_tokens) <= 256);
 }

@@ -10,6 +10,11 @@ const PAYS = {
   full: "no room: the system ends a process",
 };
 
+/** What pays at a moment. @param {HourPoint} p */
+function paysText(p) {
+  return p.sessions ? PAYS[p.reclaim] : "no session is open";
+}
+
 /** @param {number} seconds */
 function hoursText(seconds) {
   const minutes = Math.round(seconds / 60);
@@ -28,11 +33,11 @@ function momentAt(points, hour) {
   return {
     x: p.at_s / 3600,
     y: p.tokens_per_s,
-    spoken: `${hoursText(p.at_s)}: ${words}, ${PAYS[p.reclaim]}`,
+    spoken: `${hoursText(p.at_s)}: ${words}, ${paysText(p)}`,
     parts: [
       el("span", {}, el("b", {}, words), ` after ${hoursText(p.at_s)}`),
       sessions,
-      PAYS[p.reclaim],
+      paysText(p),
     ],
   };
 }
@@ -80,7 +85,7 @@ function hoursPanel(r) {
       figure(p.tokens_per_s),
       p.disk_bytes_per_step ? figure(p.disk_bytes_per_step / 1e9) : "-",
       p.swap_bytes_per_step ? figure(p.swap_bytes_per_step / 1e9) : "-",
-      PAYS[p.reclaim],
+      paysText(p),
     ]),
   );
   return card("Over hours", "speed of each session", drawing, more("As a table", table));

@@ -205,9 +205,9 @@ ExecutorOptions of_steps(ExecutorOptions options, const BatchOptions& batch) {
   return options;
 }
 
-// Each sequence of a step has a state in recurrent layers.
+// Each sequence of a step has a state in recurrent layers; behind these are checkpoints.
 int states_of(const BatchOptions& batch) {
-  return int(std::min<std::int64_t>(batch.step_sequences, batch.step_tokens));
+  return int(std::min<std::int64_t>(batch.step_sequences, batch.step_tokens)) + batch.checkpoints;
 }
 
 bool has_cache_on_host(const Placement& placement) {

@@ -2,6 +2,7 @@
 #include "core/model/model_spec.hpp"
 #include "core/model/traffic.hpp"
 #include "core/runtime/load_profile.hpp"
+#include "core/scenario/engine_sizes.hpp"
 #include "core/serving/pool_tokens.hpp"
 #include "engine/backends/cuda/make_cuda_executor.hpp"
 #include "engine/placement/host_placement.hpp"
@@ -133,6 +134,7 @@ void check_load(const Case& c, Bytes ram_cache = {}) {
       int(ram_cache.value / (kv_bytes_per_token(s.model, s.kv.types) * double(block)));
   pool.step_tokens = s.scheduler->step_tokens;
   pool.step_sequences = int(s.scheduler->sequences);
+  pool.checkpoints = state_checkpoints(s.scheduler->sequences);
   ExecutorOptions options = options_for(s, placement);
   options.kv_block = block;
   options.ubatch = s.settings.ubatch;

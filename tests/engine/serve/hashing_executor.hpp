@@ -1,6 +1,7 @@
 #pragma once
 // An executor whose keys are the tokens themselves: the token that follows is a hash of all that a
-// sequence finds in its blocks, so that a block that holds something else changes its answer.
+// sequence finds in its blocks, so that a block that holds something else changes its answer. With
+// checkpoints, a sequence has a state, too, which is all that it has seen: another's ends a step.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,6 +24,8 @@ class HashingExecutor : public BatchExecutor {
   explicit HashingExecutor(const BatchLimits& limits)
       : limits_(limits), pool_(tokens_of(limits.blocks)), host_(tokens_of(limits.host_blocks)) {
     model_.spec.vocabulary = kVocabulary;
+    if (limits.checkpoints > 0)
+      states_.resize(std::size_t(limits.step_sequences + limits.checkpoints));
   }
 
   /// The token that follows these.
@@ -43,7 +46,7 @@ class HashingExecutor : public BatchExecutor {
   std::function<void(int call)> before_call{};
 
   std::span<const std::int32_t> step(std::span<const SequenceStep> sequences) override {
-    begin_call();
+    begin_step(sequences);
     RIGCAST_ASSERT(int(sequences.size()) <= limits_.step_sequences);
     TokenCount sum = 0;
     for (const SequenceStep& s : sequences) {
@@ -51,6 +54,7 @@ class HashingExecutor : public BatchExecutor {
       const TokenCount end = s.cached + TokenCount(s.tokens.size());
       RIGCAST_ASSERT(TokenCount(s.blocks.size()) * limits_.block_tokens >= end);
       for (TokenCount i = s.cached; i < end; ++i) at(s, i) = s.tokens[std::size_t(i - s.cached)];
+      if (!states_.empty()) advance(s);
     }
     RIGCAST_ASSERT(sum <= limits_.step_tokens);
     chosen_.clear();
@@ -66,6 +70,11 @@ class HashingExecutor : public BatchExecutor {
   std::span<const float> logits(std::span<const SequenceStep>) override { return {}; }
   void move_out(std::span<const BlockCopy> copies) override { copy(copies, pool_, host_); }
   void move_in(std::span<const BlockCopy> copies) override { copy(copies, host_, pool_); }
+
+  void copy_state(int from, int to) override {
+    begin_call();
+    states_.at(std::size_t(to)) = states_.at(std::size_t(from));
+  }
 
   std::size_t block_bytes() const override {
     return std::size_t(limits_.block_tokens) * sizeof(std::int32_t);
@@ -93,8 +102,22 @@ class HashingExecutor : public BatchExecutor {
     const auto block = std::size_t(s.blocks[std::size_t(i / limits_.block_tokens)]);
     return pool_[block * std::size_t(limits_.block_tokens) + std::size_t(i % limits_.block_tokens)];
   }
+  void advance(const SequenceStep& s) {
+    RIGCAST_ASSERT(s.state < limits_.step_sequences);
+    Tokens& seen = states_.at(std::size_t(s.state));
+    if (s.cached == 0) seen.clear();
+    for (TokenCount i = 0; i < s.cached; ++i)
+      RIGCAST_ASSERT(TokenCount(seen.size()) == s.cached && seen[std::size_t(i)] == at(s, i));
+    seen.insert(seen.end(), s.tokens.begin(), s.tokens.end());
+  }
   std::int32_t* block_at(int block) {
     return pool_.data() + std::ptrdiff_t(block) * limits_.block_tokens;
+  }
+  // A step that fails leaves no state as it was.
+  void begin_step(std::span<const SequenceStep> sequences) try { begin_call(); } catch (...) {
+    if (!states_.empty())
+      for (const SequenceStep& s : sequences) states_.at(std::size_t(s.state)) = {-1};
+    throw;
   }
   void begin_call() {
     ++calls_;
@@ -110,6 +133,7 @@ class HashingExecutor : public BatchExecutor {
   const BatchLimits limits_;
   Model model_;
   Tokens pool_, host_, chosen_;
+  std::vector<Tokens> states_;  // empty: sequences have none
   int calls_ = 0;
 };
 

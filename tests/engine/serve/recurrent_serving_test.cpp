@@ -1,11 +1,13 @@
 // Models with recurrent layers, served: states go with their sequences, through preemption too, and
-// no blocks of others are taken for a prefix.
+// blocks of others are taken for a prefix only as far as a checkpoint of their state reaches.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "engine/backends/cpu/batch/cpu_batch_executor.hpp"
@@ -43,15 +45,21 @@ double lost_margin(const Model& model, const Tokens& prompt, const Tokens& answe
   return widest;
 }
 
+constexpr std::array kRecurrent{"qwen35", "lfm2", "granitehybrid"};
+
+TinyModel recurrent_model(const char* architecture) {
+  TinyTraits traits{.architecture = architecture, .layers = 4};
+  traits.hidden = 128;
+  traits.head_dim = 32;
+  traits.vocabulary = 200;
+  return make_tiny_model(traits);
+}
+
 }  // namespace
 
 TEST_CASE("recurrent models are served the answers that requests have alone", "[engine][serving]") {
-  for (const char* architecture : {"qwen35", "lfm2", "granitehybrid"}) {
-    TinyTraits traits{.architecture = architecture, .layers = 4};
-    traits.hidden = 128;
-    traits.head_dim = 32;
-    traits.vocabulary = 200;
-    const TinyModel tiny = make_tiny_model(traits);
+  for (const char* architecture : kRecurrent) {
+    const TinyModel tiny = recurrent_model(architecture);
     const BatchLimits limits{
         .block_tokens = 8, .blocks = 12, .host_blocks = 0, .step_tokens = 24, .step_sequences = 4};
     CpuBatchExecutor executor(std::make_shared<const Model>(tiny.model),
@@ -81,6 +89,72 @@ TEST_CASE("recurrent models are served the answers that requests have alone", "[
       CHECK(lost_margin(tiny.model, prompts[std::size_t(i)], answers[i].ids) <=
             6 * std::sqrt(2 * 1e-9));
     }
+  }
+}
+
+TEST_CASE("Turns of recurrent models go on from a checkpoint, to the answers that they have alone",
+          "[engine][serving][checkpoints]") {
+  for (const char* architecture : kRecurrent) {
+    CAPTURE(architecture);
+    const TinyModel tiny = recurrent_model(architecture);
+    const BatchLimits limits{.block_tokens = 8,
+                             .blocks = 64,
+                             .host_blocks = 0,
+                             .step_tokens = 24,
+                             .step_sequences = 4,
+                             .checkpoints = 6};
+    CpuBatchExecutor executor(std::make_shared<const Model>(tiny.model),
+                              {2, {QuantFormat::kF32, QuantFormat::kF32}, 8, 32}, limits);
+    auto loop = ServingLoop::start(executor, {engine_policy(limits), 0});
+    REQUIRE(loop.ok());
+    std::mt19937 random(8);
+    ServedAnswers answers;
+    Tokens said;
+    for (int turn = 0; turn < 4; ++turn) {
+      const TokenCount before = TokenCount(said.size());
+      for (int i = 0; i < 21; ++i) said.push_back(std::int32_t(random() % 200));
+      REQUIRE(answers.ask(**loop, turn, {said, 12}));
+      answers.wait_for(std::size_t(turn) + 1);
+      const auto answer = answers[turn];
+      REQUIRE(answer.ids.size() == 12);
+      // A block that the last answer has not filled, and its last token, are computed anew.
+      CHECK(answer.ends.at(0).cached_tokens >= std::max<TokenCount>(0, before - 8));
+      // Six standard deviations of the error of a difference of two logits.
+      CHECK(lost_margin(tiny.model, said, answer.ids) <= 6 * std::sqrt(2 * 1e-9));
+      said.insert(said.end(), answer.ids.begin(), answer.ids.end());
+    }
+    (*loop)->stop();
+    CHECK((*loop)->leaks() == "");
+  }
+}
+
+TEST_CASE("A copied state gives the bits of its own, in the same steps",
+          "[engine][batch][checkpoints]") {
+  for (const char* architecture : kRecurrent) {
+    CAPTURE(architecture);
+    const TinyModel tiny = recurrent_model(architecture);
+    const BatchLimits limits{
+        .block_tokens = 8, .blocks = 16, .step_tokens = 24, .step_sequences = 2, .checkpoints = 1};
+    CpuBatchExecutor executor(std::make_shared<const Model>(tiny.model),
+                              {2, {QuantFormat::kF16, QuantFormat::kF16}, 8, 32}, limits);
+    std::mt19937 random(9);
+    Tokens tokens;
+    for (int i = 0; i < 50; ++i) tokens.push_back(std::int32_t(random() % 200));
+    const std::vector<int> blocks = {0, 1, 2, 3, 4, 5, 6}, others = {9, 10, 11};
+    const auto step = [&](TokenCount first, TokenCount count, int state) {
+      const auto part = std::span(tokens).subspan(std::size_t(first), std::size_t(count));
+      const SequenceStep s{part, first, blocks, nullptr, state};
+      const auto logits = executor.logits({&s, 1});
+      return std::vector<float>(logits.begin(), logits.end());
+    };
+    step(0, 20, 0);
+    executor.copy_state(0, 2);
+    const auto behind = step(20, 20, 0), after = step(40, 1, 0);
+    const SequenceStep other{std::span(tokens).first(20), 0, others, nullptr, 1};
+    executor.logits({&other, 1});
+    executor.copy_state(2, 1);  // where another sequence was
+    CHECK(step(20, 20, 1) == behind);
+    CHECK(step(40, 1, 1) == after);
   }
 }
 

@@ -107,6 +107,10 @@ TEST_CASE("A control group without files is ended, however much swap is free", "
   MemorySettings m = with(1_GiB, 60);
   m.limit = p.room;
   CHECK(taken(p, m).reclaim == Reclaim::kFull);
+  CHECK(taken(p, m).all_in_use);
+  m.swap = 1_MiB;
+  CHECK_FALSE(taken(p, m).all_in_use);  // swap does not suffice either
+  m.swap = 1_GiB;
   p.stream = BytesPerSecond{1e8};  // whose pages are inactive, and go first
   CHECK(taken(p, m).reclaim == Reclaim::kSwap);
   p.stream = {};

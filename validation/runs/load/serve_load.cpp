@@ -10,6 +10,7 @@
 
 #include "core/files/interrupt.hpp"
 #include "core/model/kv_bytes.hpp"
+#include "core/scenario/engine_sizes.hpp"
 #include "core/serving/pool_tokens.hpp"
 #include "core/text/unit_text.hpp"
 #include "engine/serve/kv_tiers.hpp"
@@ -108,6 +109,8 @@ engine::BatchOptions batch_options(const Scenario& s) {
   if (policy.prefix_cache) batch.host_blocks = int(std::floor(policy.ram_cache / block_bytes(s)));
   batch.step_tokens = policy.step_tokens;
   batch.step_sequences = int(policy.sequences);
+  if (policy.prefix_cache && s.model.recurrent)
+    batch.checkpoints = state_checkpoints(policy.sequences);
   return batch;
 }
 

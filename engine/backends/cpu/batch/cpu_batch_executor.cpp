@@ -13,7 +13,7 @@ namespace {
 
 CpuOptions with_blocks(CpuOptions options, const BatchLimits& limits) {
   options.kv_block = limits.block_tokens;
-  options.states = limits.step_sequences;
+  options.states = limits.step_sequences + limits.checkpoints;
   return options;
 }
 
@@ -104,8 +104,18 @@ void CpuBatchExecutor::fill(std::span<const int> blocks, TokenCount tokens) {
   });
 }
 
+void CpuBatchExecutor::copy_state(int from, int to) {
+  const int states = limits_.step_sequences + limits_.checkpoints;
+  RIGCAST_ASSERT(from >= 0 && from < states && to >= 0 && to < states && from != to);
+  lost_.copy(from, to);
+  layers_.states().copy(from, to, team_);
+  const auto bytes = double(layers_.states().bytes());
+  copied_ += {0, bytes, bytes};
+}
+
 MovedBytes CpuBatchExecutor::take_bytes() {
   MovedBytes bytes = layers_.take_bytes();
+  bytes += std::exchange(copied_, {});
   bytes += blocks_.take_bytes();
   return bytes;
 }

@@ -23,9 +23,11 @@ namespace rigcast::engine {
 /// number, on the blocks that hold it, or on the number of threads.
 class CpuBatchExecutor : public BatchExecutor {
  public:
-  /// All memory is charged here: weights, both pools, and the buffers of the longest step. Throws
+  /// All memory is charged here: weights, both pools, states of as many sequences as a step may
+  /// have and their checkpoints, and the buffers of the longest step. Throws
   /// MachineError if threads cannot be made, ShortOfMemory if options.ram has too little, and what
-  /// options.kv_memory throws. `limits` are all at least 1, but for host_blocks.
+  /// options.kv_memory throws. `limits` are all at least 1, but for host_blocks and
+  /// checkpoints.
   CpuBatchExecutor(std::shared_ptr<const Model> model, const CpuOptions& options,
                    const BatchLimits& limits);
 
@@ -33,6 +35,7 @@ class CpuBatchExecutor : public BatchExecutor {
   std::span<const float> logits(std::span<const SequenceStep> sequences) override;
   void move_out(std::span<const BlockCopy> copies) override { blocks_.move_out(team_, copies); }
   void move_in(std::span<const BlockCopy> copies) override { blocks_.move_in(team_, copies); }
+  void copy_state(int from, int to) override;
   std::size_t block_bytes() const override { return blocks_.block_bytes(); }
   void read_block(int block, std::span<std::byte> to) override { blocks_.read(block, to); }
   void write_block(int block, std::span<const std::byte> from) override {
@@ -67,6 +70,7 @@ class CpuBatchExecutor : public BatchExecutor {
   std::vector<std::size_t> sampled_;     // sequences that have a sampler
   std::vector<std::int32_t> chosen_;
   LostStates lost_;
+  MovedBytes copied_;  // of states
 };
 
 }  // namespace rigcast::engine

@@ -23,7 +23,7 @@ using Made = Result<std::unique_ptr<BatchExecutor>>;
 
 std::optional<Error> check(const ExecutorOptions& options, const BatchOptions& batch) {
   if (options.kv_block < 1 || batch.step_tokens < 1 || batch.step_sequences < 1 ||
-      batch.host_blocks < 0 || batch.blocks.value_or(1) < 1)
+      batch.host_blocks < 0 || batch.checkpoints < 0 || batch.blocks.value_or(1) < 1)
     return bad_input(
         "an executor of many sequences has at least one block, of one token, and steps of at least "
         "one token and one sequence");
@@ -39,7 +39,8 @@ std::optional<Error> check(const ExecutorOptions& options, const BatchOptions& b
 Result<int> blocks_within(Bytes limit, const Model& model, const BatchLimits& limits,
                           KvTypes types) {
   const double block = cpu_block_bytes(model, types, limits.block_tokens);
-  const double states = double(state_bytes(model)) * limits.step_sequences;
+  const double states =
+      double(state_bytes(model)) * double(limits.step_sequences + limits.checkpoints);
   const double taken = double(model_bytes(model)) + cpu_batch_buffer_bytes(model, limits) +
                        block * limits.host_blocks + states;
   const double room = (limit.value - taken) / block;
@@ -65,6 +66,7 @@ Made make_cpu_batch_executor(std::shared_ptr<const Model> model, const ExecutorO
   if (auto error = check_layers_on_cpu(*model)) return *std::move(error);
   BatchLimits limits{options.kv_block, batch.blocks.value_or(0), batch.host_blocks,
                      batch.step_tokens, batch.step_sequences};
+  if (model->spec.recurrent) limits.checkpoints = batch.checkpoints;
   if (!batch.blocks) {
     const auto blocks = blocks_within(*options.ram_limit, *model, limits, options.kv_types);
     if (!blocks) return blocks.error();

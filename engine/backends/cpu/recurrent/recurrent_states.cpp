@@ -46,6 +46,18 @@ void RecurrentStates::clear(int state) { std::fill_n(begin(state), state_floats_
 
 void RecurrentStates::copy(int from, int to) { std::copy_n(begin(from), state_floats_, begin(to)); }
 
+void RecurrentStates::copy(int from, int to, ThreadTeam& team) {
+  constexpr std::int64_t kPiece = 1 << 18;  // floats: a MiB
+  const auto all = std::int64_t(state_floats_);
+  team.run([&](Worker& worker) {
+    worker.parallel_for_nowait(
+        (all + kPiece - 1) / kPiece, 1, [&](std::int64_t first, std::int64_t end) {
+          const std::int64_t at = first * kPiece, count = std::min(end * kPiece, all) - at;
+          std::copy_n(begin(from) + at, count, begin(to) + at);
+        });
+  });
+}
+
 std::size_t state_bytes(const Model& model) {
   std::size_t floats = 0;
   if (model.spec.recurrent)

@@ -12,6 +12,7 @@
 #include "engine/backends/cpu/step/cpu_step.hpp"
 #include "engine/memory/ram.hpp"
 #include "engine/model/model.hpp"
+#include "engine/threads/thread_team.hpp"
 
 namespace rigcast::engine {
 
@@ -33,6 +34,7 @@ class RecurrentStates {
   void begin(std::span<const StepSequence> sequences, int layer);
   void clear(int state);
   void copy(int from, int to);
+  void copy(int from, int to, ThreadTeam& team);
 
  private:
   float* begin(int state) const {

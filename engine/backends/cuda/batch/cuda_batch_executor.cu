@@ -95,6 +95,7 @@ Pool pool_of(const State& s, const BatchOptions& batch, const std::optional<KvEv
   pool.limits.blocks = pool.size.blocks();
   pool.limits.cold_blocks = pool.size.cold;
   pool.limits.sequence_tokens = kMaxContext;
+  if (s.spec().recurrent) pool.limits.checkpoints = batch.checkpoints;
   return pool;
 }
 
@@ -148,6 +149,7 @@ class CudaBatchExecutor : public BatchExecutor {
   void move_out(std::span<const BlockCopy> copies) override;
   void move_in(std::span<const BlockCopy> copies) override;
   void finish_copies() override { stream().wait(); }
+  void copy_state(int from, int to) override;
   std::size_t block_bytes() const override {
     return memory_.block_bytes() + (host_ ? host_->block_bytes() : 0);
   }
@@ -461,6 +463,16 @@ void CudaBatchExecutor::move_in(std::span<const BlockCopy> copies) {
   memory_.move_in(copies, stream());
   moved_.to_gpu += double(memory_.moved_to_gpu(copies) * memory_.block_bytes());
   if (host_) host_->move_in(copies);
+}
+
+// Queues the copy of the GPU's layers behind the last step, which has ended, and before the next
+// one's kernels and graphs, while the host copies its own.
+void CudaBatchExecutor::copy_state(int from, int to) {
+  const int states = limits().step_sequences + limits().checkpoints;
+  RIGCAST_ASSERT(from >= 0 && from < states && to >= 0 && to < states && from != to);
+  lost_states_.copy(from, to);
+  state_->states.copy(from, to);
+  if (state_->host) state_->host->side.layers().states().copy(from, to);
 }
 
 // The GPU's part of a block, and then the host's.
