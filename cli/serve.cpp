@@ -226,7 +226,8 @@ int serve_verb(const Options& options, const Catalogue& catalogue) try {
   if (auto error = validation::check_runnable(*scenario, how)) return fail(*error);
   auto opened = open_model(options);
   if (!opened) return fail(opened.error());
-  const auto batch = batch_options(*scenario, how, {options.parallel, options.kv_tokens});
+  const auto batch = batch_options(
+      *scenario, how, {options.parallel, options.kv_tokens, disk.disk_cache.value > 0});
   if (!batch) return fail(batch.error());
   show_progress("reading weights ...");
   auto executor = validation::make_batch_executor(*scenario, how, *batch, opened->file);

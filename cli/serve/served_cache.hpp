@@ -12,6 +12,7 @@ namespace rigcast::cli {
 struct ServedCache {
   int sequences = 16;        // at once
   TokenCount kv_tokens = 0;  // of all of them; 0: it follows from the memory
+  bool has_disk = false;     // behind it, to which blocks of all layers go
 };
 
 /// In a GPU's memory, and with a limit of RAM, the executor knows how much there is room for. Else,

@@ -38,6 +38,13 @@ double latent_floats(const ModelSpec& m) {
          double(a.q_lora_rank) + row;
 }
 
+bool has_layers_of_both_kinds(const ModelSpec& m) {
+  bool all = false, windows = false;
+  for (int l = 0; l < m.layers; ++l)
+    if (m.has_attention(l) && m.has_kv(l)) (m.sees_all_tokens(l) ? all : windows) = true;
+  return all && windows;
+}
+
 }  // namespace
 
 TokenCount window_ring_blocks(const ModelSpec& model, TokenCount step_tokens,
@@ -46,13 +53,27 @@ TokenCount window_ring_blocks(const ModelSpec& model, TokenCount step_tokens,
   return (model.window->tokens - 1 + step_tokens + block_tokens - 1) / block_tokens + 1;
 }
 
-int state_checkpoints(std::size_t sequences) {
-  constexpr std::size_t kMinCheckpoints = 8, kMaxCheckpoints = 64;
-  return int(std::clamp(2 * sequences, kMinCheckpoints, kMaxCheckpoints));
+// Of n new tokens a sequence has up to (n + window - 1) / block blocks, rounded up, and one more
+// where the window begins within a block. A checkpoint is of a block's end.
+TokenCount window_pool_blocks(const ModelSpec& model, std::int64_t sequences,
+                              TokenCount step_tokens, TokenCount block_tokens,
+                              std::int64_t checkpoints) {
+  if (!model.window || !has_layers_of_both_kinds(model)) return 0;
+  const TokenCount before = model.window->tokens - 1;
+  const TokenCount at_once = (step_tokens + block_tokens - 1) / block_tokens;
+  const TokenCount of_window = (before + block_tokens - 1) / block_tokens;
+  return at_once + sequences * (of_window + 2) + checkpoints * of_window;
 }
 
-int server_states(std::size_t sequences, bool prefix_cache) {
-  return int(sequences) + (prefix_cache ? state_checkpoints(sequences) : 0);
+int server_checkpoints(const ModelSpec& model, std::size_t sequences) {
+  if (!model.recurrent && !has_layers_of_both_kinds(model)) return 0;
+  constexpr std::size_t kMinCheckpoints = 8, kMaxCheckpoints = 64;
+  return int(
+      std::clamp(model.recurrent ? 2 * sequences : sequences, kMinCheckpoints, kMaxCheckpoints));
+}
+
+int server_states(const ModelSpec& model, std::size_t sequences, bool prefix_cache) {
+  return int(sequences) + (prefix_cache ? server_checkpoints(model, sequences) : 0);
 }
 
 KvRing kv_ring(TokenCount cold, int layers, std::int64_t layer_bytes) {

@@ -33,6 +33,13 @@ KvRing kv_ring(TokenCount cold, int layers, std::int64_t layer_bytes);
 TokenCount window_ring_blocks(const ModelSpec& model, TokenCount step_tokens,
                               TokenCount block_tokens);
 
+/// Blocks of layers with a window in a pool of their own, which many sequences share: as many as
+/// these can hold at once, of which each has its window before a step and some of its `step_tokens`
+/// tokens, and those of each checkpoint. 0: no layer has a window, or all have.
+TokenCount window_pool_blocks(const ModelSpec& model, std::int64_t sequences,
+                              TokenCount step_tokens, TokenCount block_tokens,
+                              std::int64_t checkpoints);
+
 /// Bytes of the cache with which the host's attention is timed when a model is loaded: larger than
 /// most processors' caches.
 inline constexpr std::size_t kTimedCacheBytes = std::size_t(256) << 20;
@@ -48,11 +55,14 @@ inline constexpr std::size_t kBlasWorkspaceBytes = 32 << 20;
 /// last prompt. Where many sequences share steps, each has one.
 inline constexpr int kStatesOfOneSequence = 2;
 
-/// Checkpoints of states that a server of so many sequences keeps beside these: two for each, but
-/// not so few that one conversation's replace another's, nor so many that they crowd out the cache.
-int state_checkpoints(std::size_t sequences);
-/// All states of such a server; checkpoints where requests find what others began with.
-int server_states(std::size_t sequences, bool prefix_cache);
+/// Checkpoints that a server of so many sequences keeps of what these have beside their blocks. Of
+/// states of recurrent layers two for each, of windows one, which are larger; but not so few that
+/// one conversation's replace another's, nor so many that they crowd out the cache. 0: there is
+/// neither.
+int server_checkpoints(const ModelSpec& model, std::size_t sequences);
+/// All states of recurrent layers of such a server; checkpoints where requests find what others
+/// began with.
+int server_states(const ModelSpec& model, std::size_t sequences, bool prefix_cache);
 
 /// Bytes of the activations of a CPU step of `tokens` tokens, including logits of one of them.
 double cpu_buffer_bytes(const ModelSpec& model, double tokens);

@@ -41,9 +41,9 @@ KvCache::KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens,
       latent_(spec.mla.has_value()),
       rows_(std::size_t(spec.layers)),
       allocator_(std::move(make)),
-      piece_blocks_(piece_blocks),
       window_blocks_(window_blocks) {
   RIGCAST_ASSERT(block_tokens >= 1 && piece_blocks >= 1);
+  growing_.piece_blocks = rings_.piece_blocks = piece_blocks;
   if (latent_) types_.v = types_.k;
   for (int layer = 0; layer < spec.layers; ++layer) {
     Rows& rows = rows_[std::size_t(layer)];
@@ -70,12 +70,13 @@ std::int64_t KvCache::token_bytes() const {
 
 void KvCache::allocate_at_once(int piece_blocks) {
   RIGCAST_ASSERT(piece_blocks >= 1 && growing_.pieces.empty() && rings_.pieces.empty());
-  piece_blocks_ = piece_blocks;
+  growing_.piece_blocks = piece_blocks;
+  rings_.piece_blocks = std::max<TokenCount>(1, window_blocks_);
 }
 
 void KvCache::reserve(Part& part, TokenCount tokens) {
   if (part.token_bytes == 0) return;
-  while (part.pieces.size() < pieces_for(tokens))
+  while (part.pieces.size() < pieces_for(part, tokens))
     part.pieces.push_back(allocator_(piece_bytes(part)));
 }
 
@@ -93,7 +94,8 @@ void KvCache::reserve(TokenCount tokens) {
 
 void KvCache::truncate(TokenCount tokens) {
   const auto cut = [&](Part& part, TokenCount kept) {
-    if (part.pieces.size() > pieces_for(kept)) part.pieces.resize(pieces_for(kept));
+    const std::size_t pieces = pieces_for(part, kept);
+    if (part.pieces.size() > pieces) part.pieces.resize(pieces);
   };
   cut(growing_, tokens);
   cut(rings_, of_rings(tokens));
@@ -109,7 +111,7 @@ std::int64_t KvCache::v_offset(const Rows& rows, int head, TokenCount token) con
 
 void KvCache::store(int layer, TokenCount position, const float* k, const float* v,
                     BlockTable table) {
-  std::byte* block = at(layer, table.at(position / block_tokens_));
+  std::byte* block = at(layer, block_of(layer, position, table));
   const TokenCount token = position % block_tokens_;
   const Rows& r = rows(layer);
   const std::size_t width = std::size_t(r.head_dim);
@@ -124,7 +126,7 @@ void KvCache::runs(int layer, int head, TokenCount begin, TokenCount end,
   out.clear();
   const Rows& r = rows(layer);
   while (begin < end) {
-    const std::byte* block = at(layer, table.at(begin / block_tokens_));
+    const std::byte* block = at(layer, block_of(layer, begin, table));
     const TokenCount token = begin % block_tokens_;
     const TokenCount count = std::min(end - begin, block_tokens_ - token);
     const std::byte* const k = block + k_offset(r, head, token);

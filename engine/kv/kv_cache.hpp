@@ -34,12 +34,14 @@ class KvCache {
   /// A cache of `layers` alone, in ascending order; no other layer may be accessed. `make`
   /// allocates memory for `piece_blocks` blocks at once, in which a layer's blocks are contiguous.
   /// `window_blocks`: layers with a window keep so many blocks, in which later ones take the place
-  /// of older ones (window_ring.hpp); 0: all. Such a cache is that of one sequence, without tables.
+  /// of older ones (window_ring.hpp); 0: all. Where sequences have tables, these layers' blocks are
+  /// a pool of so many, of which a table names those of its sequence.
   KvCache(const ModelSpec& spec, KvTypes types, TokenCount block_tokens,
           const std::vector<int>& layers, Allocator make, int piece_blocks = 1,
           TokenCount window_blocks = 0);
 
-  /// Allocates `piece_blocks` blocks at once from now on. The cache has none yet.
+  /// Allocates `piece_blocks` blocks at once from now on, and all of those of layers with a window.
+  /// The cache has none yet.
   void allocate_at_once(int piece_blocks);
 
   /// Allocates blocks for positions below `tokens`. Throws what `make` throws; then nothing has
@@ -70,16 +72,18 @@ class KvCache {
   std::byte* block(int layer, TokenCount index) const { return at(layer, index); }
   /// The number of blocks, from this one on, whose parts of a layer are contiguous.
   TokenCount blocks_in_a_row(TokenCount index) const {
-    return piece_blocks_ - index % piece_blocks_;
+    return growing_.piece_blocks - index % growing_.piece_blocks;
   }
   std::int64_t layer_bytes(int layer) const { return block_tokens_ * token_bytes(layer); }
   /// layer_bytes(layer) of a model whose layers all have the same heads; a GPU computes no other
   /// models.
   std::int64_t layer_bytes() const { return block_tokens_ * token_bytes(); }
-  /// Bytes of a block in all layers that are kept.
-  std::int64_t block_bytes() const {
-    return block_tokens_ * (growing_.token_bytes + rings_.token_bytes);
-  }
+  /// Bytes of a block in all layers that keep all tokens, and in those that do not.
+  std::int64_t block_bytes() const { return block_tokens_ * growing_.token_bytes; }
+  std::int64_t window_block_bytes() const { return block_tokens_ * rings_.token_bytes; }
+  bool keeps_all_tokens(int layer) const { return keeps(layer) && !rows(layer).is_ring; }
+  /// Blocks that layers with a window keep; 0: all.
+  TokenCount window_blocks() const { return window_blocks_; }
 
   KvTypes types() const { return types_; }
   TokenCount block_tokens() const { return block_tokens_; }
@@ -107,26 +111,33 @@ class KvCache {
   // Layers that keep as many tokens.
   struct Part {
     std::int64_t token_bytes = 0;  // in all of them
+    TokenCount piece_blocks = 1;
     std::vector<Piece> pieces{};
   };
 
   const Rows& rows(int layer) const { return rows_[std::size_t(layer)]; }
   std::size_t piece_bytes(const Part& part) const {
-    return std::size_t(piece_blocks_ * block_tokens_ * part.token_bytes);
+    return std::size_t(part.piece_blocks * block_tokens_ * part.token_bytes);
   }
   std::byte* at(int layer, TokenCount block) const {
     const Rows& own = rows(layer);
     if (own.is_ring) block %= window_blocks_;
-    return (own.is_ring ? rings_ : growing_).pieces[std::size_t(block / piece_blocks_)].get() +
-           piece_blocks_ * block_tokens_ * own.begin + block % piece_blocks_ * layer_bytes(layer);
+    const Part& part = own.is_ring ? rings_ : growing_;
+    return part.pieces[std::size_t(block / part.piece_blocks)].get() +
+           part.piece_blocks * block_tokens_ * own.begin +
+           block % part.piece_blocks * layer_bytes(layer);
+  }
+  TokenCount block_of(int layer, TokenCount token, const BlockTable& table) const {
+    const TokenCount index = token / block_tokens_;
+    return rows(layer).is_ring ? table.window_at(index) : table.at(index);
   }
   TokenCount of_rings(TokenCount tokens) const {
     return std::min(tokens, window_blocks_ * block_tokens_);
   }
   void reserve(Part& part, TokenCount tokens);
-  std::size_t pieces_for(TokenCount tokens) const {
+  std::size_t pieces_for(const Part& part, TokenCount tokens) const {
     const TokenCount blocks = (tokens + block_tokens_ - 1) / block_tokens_;
-    return std::size_t((blocks + piece_blocks_ - 1) / piece_blocks_);
+    return std::size_t((blocks + part.piece_blocks - 1) / part.piece_blocks);
   }
   std::int64_t k_offset(const Rows& rows, int head, TokenCount token) const;
   std::int64_t v_offset(const Rows& rows, int head, TokenCount token) const;
@@ -137,7 +148,7 @@ class KvCache {
   std::vector<Rows> rows_;  // by layer
   bool alike_ = true;       // a token takes as much in every layer
   Allocator allocator_;
-  TokenCount piece_blocks_, window_blocks_;
+  TokenCount window_blocks_;
   Part growing_, rings_;  // layers of all tokens, and of the last blocks
 };
 

@@ -28,6 +28,10 @@ struct SequenceStep {
   /// first step has no tokens before, or those of a state that was copied there; each further one
   /// has those of all before it.
   int state = 0;
+  /// Where layers with a window have a pool of their own (BatchLimits::window_blocks): the blocks
+  /// of that one, as many as `blocks` or more. Those of which no token is within the window of a
+  /// new one may be any.
+  std::span<const int> window_blocks{};
 };
 
 /// A copy of a block's contents between the pool and the pool of the host's memory.
@@ -48,8 +52,13 @@ struct BatchLimits {
   /// The most tokens of a sequence, however many blocks there are.
   TokenCount sequence_tokens = std::numeric_limits<TokenCount>::max();
   /// States beside those of a step's sequences, to which these can be copied: numbers from
-  /// step_sequences on. 0 of a model without recurrent layers.
+  /// step_sequences on; checkpoints of windows are blocks that somebody holds. 0 of a model that
+  /// has neither recurrent layers nor windows apart.
   int checkpoints = 0;
+  /// Blocks of the pool of layers with a window; 0: these have no pool of their own.
+  int window_blocks = 0;
+  /// The newest tokens, itself included, to which a token attends in these layers.
+  TokenCount window = 0;
 };
 
 class BatchExecutor : public AnyExecutor {
@@ -85,8 +94,8 @@ class BatchExecutor : public AnyExecutor {
   virtual void finish_copies() {}
 
   /// Copies what recurrent layers keep of a sequence to another state, between steps: the next one
-  /// begins with it, and `from` may go on. Both are below step_sequences + checkpoints. Throws
-  /// MachineError if a step that failed has lost `from`.
+  /// begins with it, and `from` may go on. Both are below step_sequences + checkpoints. Without
+  /// recurrent layers nothing is copied. Throws MachineError if a step that failed has lost `from`.
   virtual void copy_state(int from, int to);
 
   /// Bytes of a block: keys and values of all layers.

@@ -17,7 +17,13 @@ struct BatchOptions {
   int host_blocks = 0;           // of the pool in the host's memory, to which blocks can be moved
   TokenCount step_tokens = 512;  // the most tokens of a step
   int step_sequences = 16;       // the most sequences of a step
-  int checkpoints = 0;           // of states of recurrent layers; a model without has none
+  /// Of what sequences keep beside their blocks: states of recurrent layers, and windows where
+  /// these are apart. A model without has none.
+  int checkpoints = 0;
+  /// Layers with a window have a pool of their own, of window_pool_blocks() blocks, where that is
+  /// smaller than that of the others; false: they have each block as all layers do. Not with
+  /// blocks in the host's memory to which others can be moved.
+  bool windows_apart = false;
 };
 
 }  // namespace rigcast::engine

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/error.hpp"
 
@@ -15,6 +16,9 @@ KvPool::KvPool(const BatchLimits& limits, bool prefix_cache, int disk_blocks)
       host_(prefix_cache ? limits.host_blocks : 0),
       disk_(prefix_cache ? disk_blocks : 0),
       checkpoints_(prefix_cache ? limits.checkpoints : 0),
+      windows_(limits.window_blocks),
+      window_(limits.window),
+      held_(std::size_t(checkpoints_.count())),
       has_disk_(disk_.count() > 0) {
   RIGCAST_ASSERT(block_ > 0);
 }
@@ -106,7 +110,16 @@ KvPool::Restored KvPool::admit(SequenceBlocks& own, const Found& found) {
   own.last = found.here > 0 ? found.nodes[found.here - 1] : PrefixTree::kRoot;
   tree_.pin(own.last);
   own.checkpoint = found.checkpoint;
-  if (own.checkpoint >= 0) checkpoints_.share(own.checkpoint);
+  if (own.checkpoint >= 0) {
+    checkpoints_.share(own.checkpoint);
+    const HeldWindow& held = held_[std::size_t(own.checkpoint)];
+    own.window_blocks.assign(held.from, 0);
+    own.windows_from = held.from;
+    for (const int block : held.blocks) {
+      windows_.share(block);
+      own.window_blocks.push_back(block);
+    }
+  }
   // Blocks are taken from others' remains, which are in another tier, too: nodes stay.
   for (std::size_t i = found.here; i < found.nodes.size(); ++i) {
     const int block = take();
@@ -130,10 +143,21 @@ int KvPool::take() {
 
 bool KvPool::grow(SequenceBlocks& own, TokenCount tokens) {
   const int lacking = blocks_lacking(own, tokens);
-  if (lacking > pool_.free()) return false;
+  if (lacking > pool_.free() || (windows_.count() > 0 && lacking > windows_.free())) return false;
   own.blocks.reserve(own.blocks.size() + std::size_t(lacking));
   for (int i = 0; i < lacking; ++i) own.blocks.push_back(take());
+  for (int i = 0; i < lacking && windows_.count() > 0; ++i)
+    own.window_blocks.push_back(windows_.take());
   return true;
+}
+
+void KvPool::leave_windows(SequenceBlocks& own, TokenCount computed) {
+  const auto needed = std::size_t(std::max<TokenCount>(0, computed + 1 - window_) / block_);
+  for (; own.windows_from < std::min(needed, own.window_blocks.size()); ++own.windows_from) {
+    int& block = own.window_blocks[own.windows_from];
+    windows_.release(block);
+    block = 0;
+  }
 }
 
 KvPool::Kept KvPool::hold(SequenceBlocks& own, std::span<const std::int32_t> computed) {
@@ -241,6 +265,12 @@ std::optional<int> KvPool::take_checkpoint(SequenceBlocks& own, bool of_answer) 
   forget_checkpoint(slot);
   checkpoints_.set_content(slot, own.last);
   tree_.set_checkpoint(own.last, slot);
+  HeldWindow& held = held_[std::size_t(slot)];
+  held.from = own.windows_from;
+  for (std::size_t i = held.from; i < std::min(own.findable, own.window_blocks.size()); ++i) {
+    windows_.share(own.window_blocks[i]);
+    held.blocks.push_back(own.window_blocks[i]);
+  }
   if (of_answer) {
     own.own_checkpoint = slot;
     own.at_own = own.last;
@@ -252,6 +282,8 @@ void KvPool::forget_checkpoint(int checkpoint) {
   const PrefixTree::Node held = checkpoints_.content(checkpoint);
   if (held == PrefixTree::kRoot) return;
   checkpoints_.set_content(checkpoint, PrefixTree::kRoot);
+  for (const int block : std::exchange(held_[std::size_t(checkpoint)], {}).blocks)
+    windows_.release(block);
   tree_.set_checkpoint(held, PrefixTree::kNowhere);
 }
 
@@ -264,6 +296,8 @@ void KvPool::release(SequenceBlocks& own) {
   restored(own);
   // The last ones first, so that the beginning of a prompt is kept the longest.
   for (auto block = own.blocks.rbegin(); block != own.blocks.rend(); ++block) pool_.release(*block);
+  for (std::size_t i = own.windows_from; i < own.window_blocks.size(); ++i)
+    windows_.release(own.window_blocks[i]);
   tree_.unpin(own.last);
   own = {};
 }
@@ -283,6 +317,16 @@ std::string KvPool::contradiction(std::span<const SequenceBlocks* const> sequenc
     if (held != PrefixTree::kRoot && tree_.block(held) != block)
       return fmt::format("what is in block {} is said to be elsewhere", block);
   }
+  std::vector<int> of_windows(std::size_t(windows_.count()));
+  for (const SequenceBlocks* own : sequences)
+    for (std::size_t i = own->windows_from; i < own->window_blocks.size(); ++i)
+      ++of_windows[std::size_t(own->window_blocks[i])];
+  for (const HeldWindow& held : held_)
+    for (const int block : held.blocks) ++of_windows[std::size_t(block)];
+  for (int block = 0; block < windows_.count(); ++block)
+    if (windows_.users(block) != of_windows[std::size_t(block)])
+      return fmt::format("block {} of windows has {} users, and counts {}", block,
+                         of_windows[std::size_t(block)], windows_.users(block));
   if (free != pool_.free())
     return fmt::format("{} blocks are free, and {} said", free, pool_.free());
   if (host_.free() != host_.count()) return "blocks of the host's pool have users";

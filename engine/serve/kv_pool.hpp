@@ -1,7 +1,9 @@
 #pragma once
 // Who has which blocks of a batch executor's pool, and what blocks still hold of requests that have
 // ended: in the pool, in the host's pool behind it, and on disk. Where sequences have a state
-// beside their blocks, they are found as far as a checkpoint of it reaches.
+// beside their blocks, they are found as far as a checkpoint of it reaches. So they are where
+// layers with a window have a pool of their own, in which a sequence has no more than its window: a
+// checkpoint holds the blocks of one.
 
 #include <cstdint>
 #include <optional>
@@ -20,6 +22,10 @@ struct SequenceBlocks {
   std::vector<int> blocks{};
   std::size_t findable = 0;                   // first ones whose content others can find
   PrefixTree::Node last = PrefixTree::kRoot;  // content of these, pinned
+  /// Of layers with a window, as many as `blocks`: those from `windows_from` on are its own, the
+  /// others nobody's. None where these have no pool of their own.
+  std::vector<int> window_blocks{};
+  std::size_t windows_from = 0;
   int checkpoint = -1;  // that its state begins with, which nobody overwrites; -1: none
   // The checkpoint that was taken last, within its answer: its next one takes the place of it.
   int own_checkpoint = -1;
@@ -91,6 +97,9 @@ class KvPool {
   void forget_disk_copies(std::span<const BlockCopy> copies);
   /// Nothing is on disk any more, nor will be.
   void drop_disk();
+  /// Gives up the blocks of layers with a window of which no token is within the window of those
+  /// behind the `computed` first ones.
+  void leave_windows(SequenceBlocks& own, TokenCount computed);
   /// True if sequences have a state, without which their blocks are of no use to others.
   [[nodiscard]] bool keeps_states() const { return checkpoints_.count() > 0; }
   /// The last place of a prompt at which a checkpoint of its state serves a later turn: the end of
@@ -128,6 +137,15 @@ class KvPool {
   BlockPool pool_, host_, disk_;  // of the disk: used blocks are those that are being written
   // Of states: content is what they have seen, users are sequences that are to begin with them.
   BlockPool checkpoints_;
+  // Of layers with a window. Who has a block of it are sequences and checkpoints; what nobody has
+  // is lost.
+  struct HeldWindow {
+    std::size_t from = 0;  // the first one's place among a sequence's blocks
+    std::vector<int> blocks{};
+  };
+  BlockPool windows_;
+  TokenCount window_;
+  std::vector<HeldWindow> held_;  // by checkpoint
   bool has_disk_;
   PrefixTree tree_;
 };

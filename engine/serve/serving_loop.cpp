@@ -20,10 +20,12 @@ constexpr const char* kNotNumbersText =
     "the model gave a value that is not a number: its weights are damaged, or numbers grew past "
     "what they are computed in";
 
-// Blocks that others find are of no use without the state of recurrent layers behind them.
+// Blocks that others find are of no use without the state of recurrent layers behind them, nor
+// without the window of layers that have no more than that.
 SchedulerPolicy policy_for(SchedulerPolicy policy, const BatchLimits& limits,
                            const ModelSpec& model) {
-  policy.prefix_cache = policy.prefix_cache && (!model.recurrent || limits.checkpoints > 0);
+  policy.prefix_cache = policy.prefix_cache &&
+                        (limits.checkpoints > 0 || !(model.recurrent || limits.window_blocks > 0));
   return policy;
 }
 
@@ -290,7 +292,7 @@ void ServingLoop::step(const StepPlan& plan) {
     const bool ends = s.computed + part.tokens == s.known();
     parts_.push_back(
         {std::span(s.tokens).subspan(std::size_t(s.computed), std::size_t(part.tokens)), s.computed,
-         s.own.blocks, ends ? &s.sampler : nullptr, s.state});
+         s.own.blocks, ends ? &s.sampler : nullptr, s.state, s.own.window_blocks});
     served.tokens += part.tokens;
     of_prompts += is_decode(part) ? 0 : part.tokens;
   }
@@ -343,7 +345,10 @@ void ServingLoop::advance(const StepPlan& plan, std::span<const std::int32_t> ne
   for (std::size_t i = 0; i < plan.parts.size(); ++i) {
     Sequence& s = *plan.parts[i].sequence;
     std::string failure = offer(s);
-    if (next[i] != BatchExecutor::kNotNumbers) keep_state(s);
+    if (next[i] != BatchExecutor::kNotNumbers) {
+      pool_.leave_windows(s.own, s.computed);
+      keep_state(s);
+    }
     if (finished_[i] == FinishReason::kFailed)
       end(s, FinishReason::kFailed, kNotNumbersText);
     else if (finished_[i])

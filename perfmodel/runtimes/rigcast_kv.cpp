@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/scenario/engine_sizes.hpp"
+#include "core/serving/window_pool.hpp"
 #include "perfmodel/cost/cpu_cost.hpp"
 #include "perfmodel/cost/kv_fetch.hpp"
 #include "perfmodel/runtimes/rigcast_policy.hpp"
@@ -165,6 +166,23 @@ TokenCount all_blocks(const MemoryContext& s, const Batch& batch, bool of_prompt
   return sum;
 }
 
+// Tokens of the pool of layers with a window, if that of the other layers, which has so many, is
+// larger; 0: they have none. Mirrors keeps_windows_apart
+// (engine/backends/cuda/batch/pool_size.cpp).
+TokenCount tokens_of_windows(const MemoryContext& s, const Placement& p, TokenCount of_others) {
+  if (!s.has_load || !s.scheduler) return 0;
+  const TokenCount tokens =
+      s.scheduler->block_tokens *
+      window_pool_blocks({s.model, *s.scheduler, p, s.kv.policy, !s.rig.gpus.empty()});
+  return tokens < of_others ? tokens : 0;
+}
+
+TokenCount tokens_of_batch(const Batch& batch) {
+  TokenCount sum = 0;
+  for (const Sequence& sequence : batch.sequences) sum += sequence.length();
+  return sum;
+}
+
 // Those of one layer on a device: a ring has no more than `ring` of each sequence.
 TokenCount blocks_of_layer(const MemoryContext& s, const Placement& p, const Batch& batch,
                            int layer, DeviceIndex device) {
@@ -231,8 +249,9 @@ constexpr double kLeftBytes = 512 << 20;
 struct GpuPool {
   TokenCount blocks = 0;
   int layers = 0;
-  double block = 0;  // bytes
-  double layer = 0;  // of a block's largest layer
+  double block = 0;   // bytes
+  double layer = 0;   // of a block's largest layer
+  double window = 0;  // of a block's layers with a window
 };
 
 GpuPool gpu_pool(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
@@ -245,6 +264,7 @@ GpuPool gpu_pool(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
     ++pool.layers;
     pool.block += bytes;
     pool.layer = std::max(pool.layer, bytes);
+    if (!s.model.sees_all_tokens(l)) pool.window += bytes;
   }
   return pool;
 }
@@ -258,7 +278,13 @@ Batch pool_in_vram(const MemoryContext& s, const Placement& p, const MemoryPlan&
     const GpuPool pool = gpu_pool(s, p, DeviceIndex(g));
     if (pool.layers == 0) continue;
     const double room = plan.devices[g].free().value - kLeftBytes;
-    blocks = std::min(blocks, TokenCount(std::max(0.0, room / pool.block - 1)));
+    const auto together = TokenCount(std::max(0.0, room / pool.block - 1));
+    const TokenCount windows =
+        tokens_of_windows(s, p, std::min(blocks, together) * tokens) / tokens;
+    const auto apart = TokenCount((room - double(windows + 1) * pool.window) /
+                                      (pool.block - (windows > 0 ? pool.window : 0)) -
+                                  1);
+    blocks = std::min(blocks, windows > 0 ? apart : together);
   }
   return {std::max(s.pool.least, blocks * tokens), 0};
 }
@@ -313,12 +339,15 @@ void add_timed_cache(DeviceMemory& host) {
 // Adds caches that are never evicted, including all caches of the host.
 void add_resident_kv(const MemoryContext& s, const Placement& p, const Batch& batch,
                      MemoryPlan& plan) {
+  const TokenCount windows = tokens_of_windows(s, p, tokens_of_batch(batch));
   for (int l = 0; l < s.model.layers; ++l) {
     const DeviceIndex at = cache_device(s, p, l);
     const double block = kv_block_bytes(s, l, s.kv.types);
+    double bytes = double(blocks_of_layer(s, p, batch, l, at)) * block;
+    if (windows > 0 && !s.model.sees_all_tokens(l))
+      bytes = double(windows) * kv_bytes_per_token(s.model, l, s.kv.types);
     if (at == kHost || !evicts_kv(s))
-      (at == kHost ? plan.devices.back() : plan.devices[std::size_t(at)]).kv +=
-          Bytes{double(blocks_of_layer(s, p, batch, l, at)) * block};
+      (at == kHost ? plan.devices.back() : plan.devices[std::size_t(at)]).kv += Bytes{bytes};
     // Where the host decodes, a GPU keeps the KV that prompts have produced.
     const DeviceIndex gpu = p.layers[std::size_t(l)].weights;
     if (p.host_decodes() && gpu != kHost && !s.rig.unified())
@@ -331,8 +360,9 @@ void add_resident_kv(const MemoryContext& s, const Placement& p, const Batch& ba
 // GPU's layers. Mirrors HostPlacement::layers_with_state (engine/placement/host_placement.cpp).
 void add_states(const MemoryContext& s, const Placement& p, MemoryPlan& plan) {
   const bool serves = s.has_load && s.scheduler;
-  const int count = serves ? server_states(s.scheduler->sequences, s.scheduler->prefix_cache)
-                           : kStatesOfOneSequence;
+  const int count = serves
+                        ? server_states(s.model, s.scheduler->sequences, s.scheduler->prefix_cache)
+                        : kStatesOfOneSequence;
   for (int l = 0; l < s.model.layers; ++l) {
     const Bytes bytes{count * state_bytes(s.model, l)};
     const LayerPlacement& at = p.layers[std::size_t(l)];
@@ -432,7 +462,9 @@ void add_block_cache(const MemoryContext& s, const Placement& p, const Batch& se
     for (std::size_t g = 0; g < gpus; ++g)
       if (plan.devices[g].activations.value > 0)
         plan.devices[g].kv +=
-            Bytes{list_bytes(s, {}, batch, window_blocks(s, p, DeviceIndex(g)) > 0)};
+            Bytes{list_bytes(s, {}, batch,
+                             window_blocks(s, p, DeviceIndex(g)) > 0 ||
+                                 tokens_of_windows(s, p, tokens_of_batch(batch)) > 0)};
     return;
   }
   if (s.pool.least > 0 && !s.rig.unified()) return add_cold_pool(s, p, plan);

@@ -7,6 +7,7 @@
 
 #include "core/model/kv_bytes.hpp"
 #include "core/scenario/engine_sizes.hpp"
+#include "core/serving/window_pool.hpp"
 
 namespace rigcast {
 namespace {
@@ -14,17 +15,28 @@ namespace {
 // Adds what states of recurrent layers take, which is beside the pool.
 void add_states(const Scenario& s, const Placement& p, std::vector<double>& beside) {
   if (!s.model.recurrent) return;
-  const int states = server_states(s.scheduler->sequences, s.scheduler->prefix_cache);
+  const int states = server_states(s.model, s.scheduler->sequences, s.scheduler->prefix_cache);
   for (int l = 0; l < s.model.layers; ++l) {
     const DeviceIndex at = p.layers[std::size_t(l)].decode_on;
     beside[at == kHost ? beside.size() - 1 : std::size_t(at)] += states * state_bytes(s.model, l);
   }
 }
 
+// Adds what a pool of windows takes that is apart from the others'.
+void add_windows(const Scenario& s, const Placement& p, TokenCount blocks,
+                 std::vector<double>& beside) {
+  for (int l = 0; l < s.model.layers; ++l) {
+    if (s.model.sees_all_tokens(l)) continue;
+    const DeviceIndex at = p.layers[std::size_t(l)].kv;
+    beside[at == kHost ? beside.size() - 1 : std::size_t(at)] +=
+        double(blocks * s.scheduler->block_tokens) * kv_bytes_per_token(s.model, l, s.kv.types);
+  }
+}
+
 // Tokens for which every device has the KV of those of its layers that are asked for.
 template <typename Counts>
 double tokens_of_layers(const Scenario& s, const Placement& p, const MemoryPlan& memory,
-                        const Counts& counts) {
+                        TokenCount window_blocks, const Counts& counts) {
   std::vector<double> per_token(memory.devices.size());
   for (int l = 0; l < s.model.layers; ++l) {
     if (!counts(l)) continue;
@@ -39,12 +51,20 @@ double tokens_of_layers(const Scenario& s, const Placement& p, const MemoryPlan&
   std::vector<double> beside(memory.devices.size());
   beside.back() += memory.ram_cache.value;
   add_states(s, p, beside);
+  add_windows(s, p, window_blocks, beside);
   double tokens = std::numeric_limits<double>::infinity();
   for (std::size_t d = 0; d < per_token.size(); ++d) {
     const double pool = memory.devices[d].kv.value - beside[d];
     if (per_token[d] > 0) tokens = std::min(tokens, pool / per_token[d]);
   }
   return tokens;
+}
+
+// Room for requests that have states or windows beside their blocks.
+CacheRoom with_checkpoints(const Scenario& s, CacheRoom room, bool windows_apart = false) {
+  if (s.model.recurrent || windows_apart)
+    room.checkpoints = std::size_t(server_checkpoints(s.model, s.scheduler->sequences));
+  return room;
 }
 
 TokenCount in_blocks(double tokens, TokenCount block) {
@@ -61,10 +81,17 @@ CacheRoom cache_room_of(const Scenario& s, const Placement& p, const MemoryPlan&
   // Of a pool of stated size, what has no room in VRAM is in RAM.
   const bool may_be_in_ram = evicts(s.kv.policy) || s.kv.policy == KvPolicy::kStream;
   if (policy.pool == PoolRule::kTokens && may_be_in_ram)
-    return {stated_pool_tokens(policy, s.workload.context), windows};
+    return with_checkpoints(s, {stated_pool_tokens(policy, s.workload.context), windows});
+  const TokenCount apart =
+      window_pool_blocks({s.model, policy, p, s.kv.policy, !s.rig.gpus.empty()});
+  if (apart > 0) {
+    const double tokens =
+        tokens_of_layers(s, p, memory, apart, [&](int l) { return s.model.sees_all_tokens(l); });
+    if (tokens > double(apart * block)) return with_checkpoints(s, in_blocks(tokens, block), true);
+  }
   const double tokens = tokens_of_layers(
-      s, p, memory, [&](int l) { return windows.window <= 0 || s.model.sees_all_tokens(l); });
-  return {in_blocks(tokens / windows.filled, block), windows};
+      s, p, memory, 0, [&](int l) { return windows.window <= 0 || s.model.sees_all_tokens(l); });
+  return with_checkpoints(s, {in_blocks(tokens / windows.filled, block), windows});
 }
 
 TokenCount tokens_of_long_requests(const Scenario& s, const CacheRoom& room) {

@@ -107,7 +107,7 @@ class SteppedGpu {
     shape.singles = int(order.singles.size());
     if (order.chunks.empty()) shape.singles = padded_rows(shape.singles);
     shape.table = int(order.longest_table);
-    inputs_.place(sequences, order, shape, false, blocks_, stream_);
+    inputs_.place(sequences, order, shape, false, blocks_, nullptr, stream_);
     const int rows = shape.singles + int(order.tokens) - int(order.singles.size());
     queue(rows, shape.table, order.tokens == 1, cold);
     stream_.wait();

@@ -29,7 +29,8 @@ BlockCache::BlockCache(const SchedulerPolicy& policy, const CacheRoom& room, con
       block_bytes_(bytes_of_block(ram, policy.block_tokens)),
       ram_(blocks_in(ram.capacity, ram, policy.block_tokens)),
       disk_(blocks_in(ram.disk, ram, policy.block_tokens)),
-      choice_(ram.restore, policy.block_tokens, block_bytes_) {}
+      choice_(ram.restore, policy.block_tokens, block_bytes_),
+      checkpoints_(room.checkpoints) {}
 
 TokenCount BlockCache::longest_sequence() const {
   const TokenCount within = room_.windows.window + block_;  // tokens up to which windows grow, too
@@ -51,9 +52,43 @@ KvCache::Found BlockCache::find(RequestId id) {
     run.end = here = until;
     if (run.size() > 0) hits_.push_back(run);
   }
-  hit_count_ = here;
   find_behind(id, here, full);
+  if (checkpoints_.are_needed()) cut_to_checkpoint(id, here);
+  hit_count_ = here;
   return choose(TokenCount(here) * block_);
+}
+
+void BlockCache::cut_to_checkpoint(RequestId id, std::uint32_t& here) {
+  known_ = here;
+  for (const FoundRun& run : behind_) known_ += run.blocks;
+  const std::uint32_t end = checkpoints_.use([&](std::uint32_t request, std::uint32_t blocks) {
+    return blocks <= known_ && run_of(id, blocks - 1, blocks).request == request;
+  });
+  std::uint32_t left = end - std::min(end, here);  // of those behind
+  for (FoundRun& run : behind_) {
+    run.blocks = std::min(left, run.blocks);
+    left -= run.blocks;
+  }
+  std::erase_if(behind_, [](const FoundRun& run) { return run.blocks == 0; });
+  here = std::min(here, end);
+  while (!hits_.empty() && hits_.back().begin >= here) hits_.pop_back();
+  if (!hits_.empty()) hits_.back().end = std::min(hits_.back().end, here);
+}
+
+// Of steps that have computed `tokens` of a request, of which `before` blocks were known. Mirrors
+// KvPool::last_checkpoint and take_checkpoint (engine/serve/kv_pool.cpp).
+void BlockCache::take_checkpoints(RequestId id, std::uint32_t before, TokenCount tokens) {
+  if (!checkpoints_.are_needed()) return;
+  Own& own = own_[id];
+  const auto full = std::uint32_t(tokens / block_);
+  const auto key_of = [&](std::uint32_t blocks) {
+    return block_key(run_of(id, blocks - 1, blocks).request, blocks);
+  };
+  for (const std::uint32_t end : {own.parts_at, own.last_of_prompt})
+    if (before < end && end <= full) checkpoints_.take(key_of(end));
+  if (full <= before || TokenCount(full) * block_ <= log_[id].prompt) return;
+  checkpoints_.take(key_of(full), own.of_answer);
+  own.of_answer = key_of(full);
 }
 
 // Blocks behind those of the cache, of which RAM's are taken where both have them.
@@ -105,6 +140,10 @@ void BlockCache::admit(RequestId id) {
     pool_.share(run);
     own.parts.push_back({run, true});
   }
+  constexpr TokenCount kAnswerBegin = 8;
+  own.parts_at = known_;
+  own.last_of_prompt =
+      std::uint32_t(std::max<TokenCount>(0, log_.known(id) - 1 - kAnswerBegin) / block_);
   own_[id] = std::move(own);
 }
 
@@ -156,6 +195,7 @@ void BlockCache::hold(RequestId id, TokenCount tokens) {
   if (!shares_) return;
   Own& own = own_[id];
   const auto full = std::uint32_t(tokens / block_);
+  take_checkpoints(id, own.stated, tokens);
   while (own.stated < full) {
     BlockRun run = run_of(id, own.stated, full);
     const KvBlocks::Stated stated = pool_.hold(run);

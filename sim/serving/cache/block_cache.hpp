@@ -6,11 +6,14 @@
 // Layers with a window may have blocks of their own, of the same pool, for no more tokens than the
 // window has (vLLM, v1/core/kv_cache_utils.py, groups of layers). What a prompt shares of those is
 // taken to be there whenever the other layers have it.
+//
+// Where requests have more than blocks, what is shared ends at a checkpoint of it.
 
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
+#include "sim/serving/cache/checkpoints.hpp"
 #include "sim/serving/cache/kv_blocks.hpp"
 #include "sim/serving/cache/kv_cache.hpp"
 #include "sim/serving/cache/ram_blocks.hpp"
@@ -59,10 +62,16 @@ class BlockCache : public KvCache {
     std::size_t taken = 0,
                 windows = 0;   // blocks: of layers that keep all tokens, and of the others
     std::uint32_t stated = 0;  // first ones of the former, which are in `parts`
+    // Blocks behind which a checkpoint is taken: where it and others part, and near the end of its
+    // prompt; and the one that was taken last within its answer.
+    std::uint32_t parts_at = 0, last_of_prompt = 0;
+    std::uint64_t of_answer = 0;
     std::vector<Part> parts;
   };
 
   void hold(RequestId id, TokenCount tokens);
+  void cut_to_checkpoint(RequestId id, std::uint32_t& here);
+  void take_checkpoints(RequestId id, std::uint32_t before, TokenCount tokens);
   void find_behind(RequestId id, std::uint32_t here, std::uint32_t full);
   [[nodiscard]] std::uint32_t held_on_disk_alone(const BlockRun& run) const;
   [[nodiscard]] Found choose(TokenCount here) const;
@@ -103,6 +112,8 @@ class BlockCache : public KvCache {
   std::vector<BlockRun> hits_;            // of what was looked for last
   std::size_t hit_count_ = 0;
   std::vector<FoundRun> behind_;  // them, in RAM and on disk
+  std::uint32_t known_ = 0;       // blocks, of use or not
+  Checkpoints checkpoints_;
 };
 
 }  // namespace rigcast

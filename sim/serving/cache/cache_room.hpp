@@ -1,6 +1,8 @@
 #pragma once
 // What a server's KV cache has room for.
 
+#include <cstddef>
+
 #include "core/runtime/window_blocks.hpp"
 
 namespace rigcast {
@@ -12,6 +14,8 @@ struct CacheRoom {
 
   TokenCount tokens;  // of the layers that keep all tokens of a request, if they had it alone
   WindowBlocks windows;
+  /// Of what requests have beside their blocks (checkpoints.hpp); 0: blocks alone are of use.
+  std::size_t checkpoints = 0;
 };
 
 }  // namespace rigcast

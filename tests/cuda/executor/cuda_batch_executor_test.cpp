@@ -170,6 +170,17 @@ TEST_CASE("Steps that do not fit are refused", "[batch]") {
   refused({step(1, 64, blocks)});
   refused({step(1, 0, outside)});
   refused({step(1, -1, blocks)});
+  BatchLimits apart = limits;
+  apart.window_blocks = 4;
+  const std::vector<int> windows{3, 0}, too_few{3}, not_there{4, 0};
+  const auto with_windows = [&](std::span<const int> of_windows) {
+    SequenceStep s = step(4, 28, blocks);
+    s.window_blocks = of_windows;
+    return std::vector{s};
+  };
+  CHECK_NOTHROW(order_of(with_windows(windows), apart));
+  CHECK_THROWS_AS(order_of(with_windows(too_few), apart), std::invalid_argument);
+  CHECK_THROWS_AS(order_of(with_windows(not_there), apart), std::invalid_argument);
   const std::vector<int> many(std::size_t(kMaxContext / 32 + 1), 7);
   refused({step(1, kMaxContext, many)});
   const std::vector<SequenceStep> longest{step(1, kMaxContext - 1, many)};

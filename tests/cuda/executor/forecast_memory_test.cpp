@@ -134,7 +134,8 @@ void check_load(const Case& c, Bytes ram_cache = {}) {
       int(ram_cache.value / (kv_bytes_per_token(s.model, s.kv.types) * double(block)));
   pool.step_tokens = s.scheduler->step_tokens;
   pool.step_sequences = int(s.scheduler->sequences);
-  pool.checkpoints = state_checkpoints(s.scheduler->sequences);
+  pool.checkpoints = server_checkpoints(s.model, s.scheduler->sequences);
+  pool.windows_apart = ram_cache.value == 0;
   ExecutorOptions options = options_for(s, placement);
   options.kv_block = block;
   options.ubatch = s.settings.ubatch;
@@ -203,7 +204,13 @@ TEST_CASE("Forecast memory of layers with windows equals the engine's",
     check({.name = "layers on the host", .model = m, .gpu_layers = 3});
     check({.name = "layers streamed", .model = m, .gpu_layers = 3, .decode = DecodeDevice::kGpu});
     check({.name = "decode on the host", .model = m, .decode = DecodeDevice::kCpu});
+    check_load({.name = "of many sequences", .model = m});
+    check_load({.name = "of many sequences, prefixes in RAM", .model = m}, 1_GiB);
   }
+  // Where VRAM bounds the pool, windows are apart if they are short.
+  check_load({.name = "many sequences, long windows", .model = wide, .vram = 6 * 1_GiB});
+  wide.window->tokens = 256;
+  check_load({.name = "many sequences, short windows", .model = wide, .vram = 6 * 1_GiB});
 }
 
 TEST_CASE("Forecast memory of heads of two widths equals the engine's",

@@ -1,5 +1,6 @@
-// Checkpoints of sequences' states in a server: how far requests find what others have begun with,
-// what is computed anew, and that no state is taken for another.
+// Checkpoints of sequences' states in a server, and of the windows of layers that keep no more: how
+// far requests find what others have begun with, what is computed anew, and that no state and no
+// window is taken for another.
 
 #include <algorithm>
 #include <cstdint>
@@ -7,6 +8,8 @@
 #include <random>
 #include <vector>
 
+#include "core/model/model_spec.hpp"
+#include "core/scenario/engine_sizes.hpp"
 #include "engine/serve/serving_loop.hpp"
 #include "tests/catch.hpp"
 #include "tests/engine/serve/hashing_executor.hpp"
@@ -66,14 +69,29 @@ Asked ask(ServingLoop& loop, const Tokens& prompt, TokenCount answer) {
   return {answers[0].ids, answers[0].ends[0].cached_tokens};
 }
 
+// A model of one layer that sees all tokens and one that sees the newest 10.
+BatchLimits with_windows(BatchLimits limits) {
+  ModelSpec model;
+  model.layers = 2;
+  model.heads = model.kv_heads = 1;
+  model.window = SlidingWindow{};
+  model.window->tokens = limits.window = 10;
+  model.window->full_every = 2;
+  limits.window_blocks = int(window_pool_blocks(model, limits.step_sequences, limits.step_tokens,
+                                                limits.block_tokens, limits.checkpoints));
+  REQUIRE(limits.window_blocks > 0);
+  return limits;
+}
+
 }  // namespace
 
 TEST_CASE("A later turn computes no more than what is new, behind a checkpoint",
           "[engine][serving][checkpoints]") {
   // A thought that the next turn leaves out parts both at the end of the prompt.
-  for (const bool repeats_answer : {true, false}) {
-    CAPTURE(repeats_answer);
-    HashingExecutor executor(kLimits);
+  for (const int kind : {0, 1, 2, 3}) {
+    const bool repeats_answer = kind % 2 == 0;
+    CAPTURE(kind);
+    HashingExecutor executor(kind < 2 ? kLimits : with_windows(kLimits));
     Computed computed;
     auto loop = serve(executor, &computed);
     std::mt19937 random(3);
@@ -129,10 +147,11 @@ TEST_CASE("States are right through preemption, tiers and cancelled requests",
           "[engine][serving][checkpoints]") {
   BatchLimits limits = kLimits;
   limits.blocks = 24;
-  for (const int host_blocks : {0, 40}) {
+  for (const int host_blocks : {0, 40, -1}) {
     CAPTURE(host_blocks);
-    limits.host_blocks = host_blocks;
+    limits.host_blocks = std::max(0, host_blocks);
     limits.checkpoints = 5;
+    if (host_blocks < 0) limits = with_windows(limits);
     HashingExecutor executor(limits);
     auto loop = serve(executor);
     std::mt19937 random(6);

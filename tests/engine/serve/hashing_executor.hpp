@@ -2,6 +2,7 @@
 // An executor whose keys are the tokens themselves: the token that follows is a hash of all that a
 // sequence finds in its blocks, so that a block that holds something else changes its answer. With
 // checkpoints, a sequence has a state, too, which is all that it has seen: another's ends a step.
+// So does a block of a window that does not hold the sequence's own tokens.
 
 #include <algorithm>
 #include <cstddef>
@@ -22,7 +23,10 @@ class HashingExecutor : public BatchExecutor {
   static constexpr std::int32_t kVocabulary = 1000;
 
   explicit HashingExecutor(const BatchLimits& limits)
-      : limits_(limits), pool_(tokens_of(limits.blocks)), host_(tokens_of(limits.host_blocks)) {
+      : limits_(limits),
+        pool_(tokens_of(limits.blocks)),
+        host_(tokens_of(limits.host_blocks)),
+        windows_(tokens_of(limits.window_blocks)) {
     model_.spec.vocabulary = kVocabulary;
     if (limits.checkpoints > 0)
       states_.resize(std::size_t(limits.step_sequences + limits.checkpoints));
@@ -55,6 +59,7 @@ class HashingExecutor : public BatchExecutor {
       RIGCAST_ASSERT(TokenCount(s.blocks.size()) * limits_.block_tokens >= end);
       for (TokenCount i = s.cached; i < end; ++i) at(s, i) = s.tokens[std::size_t(i - s.cached)];
       if (!states_.empty()) advance(s);
+      if (!windows_.empty()) advance_window(s);
     }
     RIGCAST_ASSERT(sum <= limits_.step_tokens);
     chosen_.clear();
@@ -110,6 +115,18 @@ class HashingExecutor : public BatchExecutor {
       RIGCAST_ASSERT(TokenCount(seen.size()) == s.cached && seen[std::size_t(i)] == at(s, i));
     seen.insert(seen.end(), s.tokens.begin(), s.tokens.end());
   }
+  void advance_window(const SequenceStep& s) {
+    const TokenCount end = s.cached + TokenCount(s.tokens.size());
+    const auto in_window = [&](TokenCount i) -> std::int32_t& {
+      const auto block = std::size_t(s.window_blocks[std::size_t(i / limits_.block_tokens)]);
+      return windows_.at(block * std::size_t(limits_.block_tokens) +
+                         std::size_t(i % limits_.block_tokens));
+    };
+    RIGCAST_ASSERT(TokenCount(s.window_blocks.size()) * limits_.block_tokens >= end);
+    for (TokenCount i = s.cached; i < end; ++i) in_window(i) = at(s, i);
+    for (TokenCount i = std::max<TokenCount>(0, s.cached + 1 - limits_.window); i < end; ++i)
+      RIGCAST_ASSERT(in_window(i) == at(s, i));
+  }
   std::int32_t* block_at(int block) {
     return pool_.data() + std::ptrdiff_t(block) * limits_.block_tokens;
   }
@@ -132,7 +149,7 @@ class HashingExecutor : public BatchExecutor {
 
   const BatchLimits limits_;
   Model model_;
-  Tokens pool_, host_, chosen_;
+  Tokens pool_, host_, windows_, chosen_;
   std::vector<Tokens> states_;  // empty: sequences have none
   int calls_ = 0;
 };

@@ -1,6 +1,9 @@
 // Room of layers that keep the tokens of a window alone.
 #include "sim/serving/scenario_room.hpp"
 
+#include <string>
+
+#include "core/model/kv_bytes.hpp"
 #include "perfmodel/context/companions.hpp"
 #include "perfmodel/memory.hpp"
 #include "perfmodel/resolve_placement.hpp"
@@ -169,6 +172,47 @@ TEST_CASE("Blocks of windows are taken and given back with the others", "[servin
   const std::vector<ServedRequest> longest = {{Seconds{0}, all - 10, 10, {}, 0}};
   CHECK(serve(longest, policy, all, step_time));
   CHECK_FALSE(serve(longest, policy, {all, {64, 1}}, step_time));
+}
+
+TEST_CASE("rigcast keeps windows of many users apart, and plans what is left for the others",
+          "[serving]") {
+  const Settings gemma = {{"runtime.name", "rigcast"},      {"model.name", "gemma-3-12b"},
+                          {"model.quant", "Q4_K_M"},        {"load.users", "4"},
+                          {"scheduler.max_sequences", "8"}, {"placement.gpu_layers", "49"},
+                          {"workload.context", "32768"}};
+  const auto kv_of = [](const Scenario& s) {
+    const Placement placement = resolve_placement(s);
+    double kv = 0;
+    for (const DeviceMemory& d : plan_memory(s, placement, s.workload.context).devices)
+      kv += d.kv.value;
+    return kv;
+  };
+  for (const char* gpu : {"[]", "[\"rtx-3090\"]"}) {
+    CAPTURE(gpu);
+    const Settings pool = with(gemma, {{"rig.gpu", gpu}, {"scheduler.pool_tokens", "65536"}});
+    const Scenario s = scenario(pool);
+    // At most 1,023 tokens before a step lie in 32 blocks of 32 and two more, of each of eight
+    // sequences; a step's 512 in 16; each of eight checkpoints has 32.
+    const TokenCount windows = 16 + 8 * 34 + 8 * 32;
+    double all = 0, window = 0;
+    for (int l = 0; l < s.model.layers; ++l)
+      (s.model.sees_all_tokens(l) ? all : window) += kv_bytes_per_token(s.model, l, s.kv.types);
+    const double lists = std::string(gpu) == "[]" ? 0 : 2 * 65536 * 8;
+    CHECK(kv_of(s) == Approx(65536 * all + double(windows * 32) * window + lists));
+    CHECK(room_of(s).tokens == 65536);
+    // Blocks in RAM are of all layers, and so is a pool that is no larger than that of windows.
+    const Scenario tier = scenario(with(pool, {{"scheduler.ram_cache", "\"1 GiB\""}}));
+    CHECK(kv_of(tier) > 65536 * (all + window));
+    CHECK(room_of(tier).tokens == 65536);
+    const Scenario small =
+        scenario(with(pool, {{"workload.context", "2048"}, {"scheduler.pool_tokens", "16384"}}));
+    CHECK(kv_of(small) == Approx(16384 * (all + window) + lists / 2));
+    CHECK(room_of(small).tokens == 16384);
+  }
+  // All that VRAM has room for.
+  const Settings open = with(gemma, {{"rig.gpu", "[\"rtx-3090\"]"}});
+  const Scenario together = scenario(with(open, {{"scheduler.ram_cache", "\"1 GiB\""}}));
+  CHECK(double(room_of(scenario(open)).tokens) > 2.0 * double(room_of(together).tokens));
 }
 
 TEST_CASE("A cache in RAM makes no pool larger, wherever the pool is", "[serving]") {

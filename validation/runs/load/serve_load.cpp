@@ -109,8 +109,8 @@ engine::BatchOptions batch_options(const Scenario& s) {
   if (policy.prefix_cache) batch.host_blocks = int(std::floor(policy.ram_cache / block_bytes(s)));
   batch.step_tokens = policy.step_tokens;
   batch.step_sequences = int(policy.sequences);
-  if (policy.prefix_cache && s.model.recurrent)
-    batch.checkpoints = state_checkpoints(policy.sequences);
+  if (policy.prefix_cache) batch.checkpoints = server_checkpoints(s.model, policy.sequences);
+  batch.windows_apart = policy.ram_cache.value <= 0 && policy.disk_cache.value <= 0;
   return batch;
 }
 

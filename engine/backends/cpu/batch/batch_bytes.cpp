@@ -27,8 +27,10 @@ double further_logits_bytes(const ModelSpec& m, const BatchLimits& limits) {
 
 }  // namespace
 
-double cpu_block_bytes(const Model& model, KvTypes types, TokenCount block_tokens) {
-  return double(KvCache(model.spec, types, block_tokens).block_bytes());
+CpuBlockBytes cpu_block_bytes(const Model& model, KvTypes types, TokenCount block_tokens) {
+  const KvCache cache(model.spec, types, block_tokens, all_layers(model.spec), make_large_pages, 1,
+                      1);
+  return {double(cache.block_bytes()), double(cache.window_block_bytes())};
 }
 
 double cpu_batch_buffer_bytes(const Model& model, const BatchLimits& limits) {

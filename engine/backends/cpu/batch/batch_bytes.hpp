@@ -7,8 +7,14 @@
 
 namespace rigcast::engine {
 
-/// Bytes of a block of all layers' keys and values.
-double cpu_block_bytes(const Model& model, KvTypes types, TokenCount block_tokens);
+/// Bytes of a block of keys and values: of layers that see all tokens, and of those that have a
+/// window.
+struct CpuBlockBytes {
+  double all = 0, window = 0;
+
+  double sum() const { return all + window; }
+};
+CpuBlockBytes cpu_block_bytes(const Model& model, KvTypes types, TokenCount block_tokens);
 /// Bytes of an executor's buffers, for steps within `limits`.
 double cpu_batch_buffer_bytes(const Model& model, const BatchLimits& limits);
 

@@ -14,6 +14,7 @@ namespace {
 CpuOptions with_blocks(CpuOptions options, const BatchLimits& limits) {
   options.kv_block = limits.block_tokens;
   options.states = limits.step_sequences + limits.checkpoints;
+  options.window_blocks = limits.window_blocks;
   return options;
 }
 
@@ -39,6 +40,11 @@ void CpuBatchExecutor::check(const SequenceStep& s) const {
   RIGCAST_ASSERT(TokenCount(s.blocks.size()) * limits_.block_tokens >= end);
   const auto exists = [&](int block) { return block >= 0 && block < limits_.blocks; };
   RIGCAST_ASSERT(std::ranges::all_of(s.blocks, exists));
+  if (limits_.window_blocks > 0) {
+    RIGCAST_ASSERT(TokenCount(s.window_blocks.size()) * limits_.block_tokens >= end);
+    const auto in_pool = [&](int block) { return block >= 0 && block < limits_.window_blocks; };
+    RIGCAST_ASSERT(std::ranges::all_of(s.window_blocks, in_pool));
+  }
   const auto known = [&](std::int32_t id) { return id >= 0 && id < model().spec.vocabulary; };
   RIGCAST_ASSERT(std::ranges::all_of(s.tokens, known));
   RIGCAST_ASSERT(s.state >= 0 && s.state < limits_.step_sequences);
@@ -97,6 +103,7 @@ void CpuBatchExecutor::sample_all(std::span<const SequenceStep> sequences) {
 }
 
 void CpuBatchExecutor::fill(std::span<const int> blocks, TokenCount tokens) {
+  RIGCAST_ASSERT(limits_.window_blocks == 0);
   team_.run([&](Worker& worker) {
     worker.parallel_for(tokens, 16, [&](std::int64_t begin, std::int64_t end) {
       layers_.attention().fill(begin, end, tokens, BlockTable(blocks));
@@ -107,6 +114,7 @@ void CpuBatchExecutor::fill(std::span<const int> blocks, TokenCount tokens) {
 void CpuBatchExecutor::copy_state(int from, int to) {
   const int states = limits_.step_sequences + limits_.checkpoints;
   RIGCAST_ASSERT(from >= 0 && from < states && to >= 0 && to < states && from != to);
+  if (layers_.states().empty()) return;
   lost_.copy(from, to);
   layers_.states().copy(from, to, team_);
   const auto bytes = double(layers_.states().bytes());

@@ -26,8 +26,8 @@ class CpuBatchExecutor : public BatchExecutor {
   /// All memory is charged here: weights, both pools, states of as many sequences as a step may
   /// have and their checkpoints, and the buffers of the longest step. Throws
   /// MachineError if threads cannot be made, ShortOfMemory if options.ram has too little, and what
-  /// options.kv_memory throws. `limits` are all at least 1, but for host_blocks and
-  /// checkpoints.
+  /// options.kv_memory throws. `limits` are all at least 1, but for host_blocks,
+  /// checkpoints and window_blocks.
   CpuBatchExecutor(std::shared_ptr<const Model> model, const CpuOptions& options,
                    const BatchLimits& limits);
 
@@ -42,7 +42,7 @@ class CpuBatchExecutor : public BatchExecutor {
     blocks_.write(block, from);
   }
   /// Stores random keys and values as tokens [0, tokens) of a sequence: a depth to decode at,
-  /// without its prefill.
+  /// without its prefill. Not where windows are apart.
   void fill(std::span<const int> blocks, TokenCount tokens);
 
   BatchLimits limits() const override { return limits_; }

@@ -12,7 +12,7 @@ namespace {
 std::vector<int> kept_layers(const KvCache& cache) {
   std::vector<int> layers;
   for (int layer = 0; layer < cache.layers(); ++layer)
-    if (cache.keeps(layer)) layers.push_back(layer);
+    if (cache.keeps_all_tokens(layer)) layers.push_back(layer);
   return layers;
 }
 
@@ -32,6 +32,9 @@ CpuBlocks::CpuBlocks(KvCache& pool, const BatchLimits& limits)
     : pool_(pool), moved_(pool), limits_(limits), layers_(kept_layers(pool)) {
   RIGCAST_ASSERT(limits.blocks >= 1 && limits.host_blocks >= 0 &&
                  limits.block_tokens == pool.block_tokens());
+  RIGCAST_ASSERT(limits.window_blocks == pool.window_blocks() &&
+                 (limits.window_blocks == 0 ||
+                  (limits.window_blocks <= limits.blocks && limits.host_blocks == 0)));
   allocate(pool_, limits.blocks);
   allocate(moved_, limits.host_blocks);
 }

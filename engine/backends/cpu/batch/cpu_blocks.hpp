@@ -15,8 +15,9 @@ namespace rigcast::engine {
 class CpuBlocks {
  public:
   /// Allocates limits.blocks blocks in `pool`, a cache that has none yet and outlives this object,
-  /// and limits.host_blocks to which they can be moved: one piece each, in which a layer's blocks
-  /// are contiguous. Throws what the cache's allocator throws.
+  /// limits.window_blocks of layers with a window, if these are apart, and limits.host_blocks to
+  /// which blocks can be moved: one piece each, in which a layer's blocks are contiguous. Throws
+  /// what the cache's allocator throws.
   CpuBlocks(KvCache& pool, const BatchLimits& limits);
 
   /// Copy blocks out of the pool and back, with the whole team. Throws Interrupted.
@@ -38,7 +39,7 @@ class CpuBlocks {
   KvCache& pool_;
   KvCache moved_;
   BatchLimits limits_;
-  std::vector<int> layers_;  // that are kept
+  std::vector<int> layers_;  // that are kept, but for those whose blocks are apart
   MovedBytes copied_;
 };
 

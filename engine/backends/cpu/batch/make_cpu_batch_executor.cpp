@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/scenario/engine_sizes.hpp"
 #include "core/text/unit_text.hpp"
 #include "engine/backends/cpu/batch/batch_bytes.hpp"
 #include "engine/backends/cpu/batch/cpu_batch_executor.hpp"
@@ -35,14 +36,16 @@ std::optional<Error> check(const ExecutorOptions& options, const BatchOptions& b
   return std::nullopt;
 }
 
-// The number of blocks for which the limit has room, beside weights, buffers and the host's pool.
+// The number of blocks for which the limit has room, beside weights, buffers, the host's pool and
+// that of windows.
 Result<int> blocks_within(Bytes limit, const Model& model, const BatchLimits& limits,
                           KvTypes types) {
-  const double block = cpu_block_bytes(model, types, limits.block_tokens);
+  const CpuBlockBytes bytes = cpu_block_bytes(model, types, limits.block_tokens);
+  const double block = limits.window_blocks > 0 ? bytes.all : bytes.sum();
   const double states =
       double(state_bytes(model)) * double(limits.step_sequences + limits.checkpoints);
   const double taken = double(model_bytes(model)) + cpu_batch_buffer_bytes(model, limits) +
-                       block * limits.host_blocks + states;
+                       block * limits.host_blocks + bytes.window * limits.window_blocks + states;
   const double room = (limit.value - taken) / block;
   if (room < 1)
     return Error{ErrorKind::kDoesNotFit,
@@ -50,6 +53,26 @@ Result<int> blocks_within(Bytes limit, const Model& model, const BatchLimits& li
                              "buffers and the pool of moved blocks take {}, and a block {}",
                              text_gib(limit), text_gib(Bytes{taken}), text_gib(Bytes{block}))};
   return int(std::min(room, double(std::numeric_limits<int>::max())));
+}
+
+// The same pool with windows apart, if it is larger than that of windows.
+std::optional<BatchLimits> with_windows_apart(BatchLimits limits, const Model& model,
+                                              const ExecutorOptions& options,
+                                              const BatchOptions& batch) {
+  if (!batch.windows_apart || limits.host_blocks > 0) return std::nullopt;
+  limits.checkpoints = batch.checkpoints;
+  const TokenCount windows =
+      window_pool_blocks(model.spec, limits.step_sequences, limits.step_tokens, limits.block_tokens,
+                         limits.checkpoints);
+  if (windows == 0 || windows > std::numeric_limits<int>::max()) return std::nullopt;
+  limits.window_blocks = int(windows);
+  limits.window = model.spec.window->tokens;
+  if (!batch.blocks) {
+    const auto blocks = blocks_within(*options.ram_limit, model, limits, options.kv_types);
+    if (!blocks || *blocks <= limits.blocks) return std::nullopt;
+    limits.blocks = *blocks;
+  }
+  return limits.window_blocks < limits.blocks ? std::optional(limits) : std::nullopt;
 }
 
 Made made_of(Result<Model> model, const ExecutorOptions& options, const BatchOptions& batch) {
@@ -72,6 +95,7 @@ Made make_cpu_batch_executor(std::shared_ptr<const Model> model, const ExecutorO
     if (!blocks) return blocks.error();
     limits.blocks = *blocks;
   }
+  limits = with_windows_apart(limits, *model, options, batch).value_or(limits);
   CpuOptions own{options.threads, options.kv_types, options.kv_block, batch.step_tokens};
   own.kv_memory = options.kv_memory;
   own.ram = Ram(options.ram_limit);

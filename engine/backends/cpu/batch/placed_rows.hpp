@@ -20,7 +20,7 @@ struct PlacedRows {
   }
   void add(const SequenceStep& s) {
     sequences.push_back({s.cached, std::int64_t(ids.size()), std::int64_t(s.tokens.size()),
-                         BlockTable(s.blocks), s.state});
+                         BlockTable(s.blocks, s.window_blocks), s.state});
     ids.insert(ids.end(), s.tokens.begin(), s.tokens.end());
   }
   std::int64_t last_row(std::size_t sequence) const {

@@ -47,8 +47,11 @@ std::vector<int> layers_cached_on_gpu(const State& s) {
 
 PoolBlockBytes block_bytes_of(const State& s) {
   PoolBlockBytes bytes;
-  for (const int layer : layers_cached_on_gpu(s))
-    bytes.layer = std::max(bytes.layer, double(s.kv.cache().layout(layer).layer_bytes()));
+  for (const int layer : layers_cached_on_gpu(s)) {
+    const auto own = double(s.kv.cache().layout(layer).layer_bytes());
+    bytes.layer = std::max(bytes.layer, own);
+    if (!s.spec().sees_all_tokens(layer)) bytes.window += own;
+  }
   bytes.layers = int(layers_cached_on_gpu(s).size());
   bytes.of_gpu = double(s.kv.cache().block_bytes());
   if (s.host) bytes.of_host = double(s.host->side.layers().cache().block_bytes());
@@ -80,22 +83,45 @@ struct Pool {
   BatchLimits limits;
 };
 
-Pool pool_of(const State& s, const BatchOptions& batch, const std::optional<KvEviction>& cold) {
+PoolSize size_of(const BatchOptions& batch, const std::optional<KvEviction>& cold,
+                 TokenCount block_tokens, const PoolBlockBytes& bytes, const PoolRoom& room) {
+  if (!batch.blocks) return largest_pool(cold, block_tokens, bytes, room);
+  if (batch.least_blocks && !cold)
+    return pool_within(*batch.least_blocks, *batch.blocks, bytes, room);
+  return engine::pool_of(*batch.blocks, cold, block_tokens, bytes, room);
+}
+
+// Layers with a window may have a pool of their own where the GPU has all layers and their blocks.
+TokenCount blocks_of_windows(const State& s, const BatchOptions& batch, const BatchLimits& limits,
+                             bool cold) {
+  if (!batch.windows_apart || cold || batch.host_blocks > 0 || s.on_host().any()) return 0;
+  return window_pool_blocks(s.spec(), limits.step_sequences, limits.step_tokens,
+                            limits.block_tokens, batch.checkpoints);
+}
+
+Pool pool_of(State& s, const BatchOptions& batch, const std::optional<KvEviction>& cold) {
   const auto block_tokens = s.kv.cache().block_tokens();
   Pool pool{{},
             {block_tokens, 1, batch.host_blocks, TokenCount(s.ubatch()), most_sequences(s, batch)}};
-  const PoolBlockBytes bytes = block_bytes_of(s);
-  const PoolRoom room = room_of(s, pool.limits, cold);
-  if (!batch.blocks)
-    pool.size = largest_pool(cold, block_tokens, bytes, room);
-  else if (batch.least_blocks && !cold)
-    pool.size = pool_within(*batch.least_blocks, *batch.blocks, bytes, room);
-  else
-    pool.size = engine::pool_of(*batch.blocks, cold, block_tokens, bytes, room);
+  PoolBlockBytes bytes = block_bytes_of(s);
+  PoolRoom room = room_of(s, pool.limits, cold);
+  const auto size_in = [&](const PoolBlockBytes& of, const PoolRoom& in) {
+    return size_of(batch, cold, block_tokens, of, in);
+  };
+  const TokenCount windows = blocks_of_windows(s, batch, pool.limits, cold.has_value());
+  if (keeps_windows_apart(windows, bytes, room, size_in)) {
+    room = beside_windows(windows, bytes, room);
+    bytes = bytes.without_windows();
+    pool.limits.window_blocks = int(windows);
+    pool.limits.window = s.spec().window->tokens;
+    s.kv.cache().keep_windows_apart(s.spec(), windows);
+  }
+  pool.size = size_in(bytes, room);
   pool.limits.blocks = pool.size.blocks();
   pool.limits.cold_blocks = pool.size.cold;
   pool.limits.sequence_tokens = kMaxContext;
-  if (s.spec().recurrent) pool.limits.checkpoints = batch.checkpoints;
+  if (s.spec().recurrent || pool.limits.window_blocks > 0)
+    pool.limits.checkpoints = batch.checkpoints;
   return pool;
 }
 
@@ -132,6 +158,7 @@ class CudaBatchExecutor : public BatchExecutor {
         pool_(pool_of(*state_, batch, placement.cold)),
         memory_(state_->device.vram, stream(), std::size_t(block_bytes_of(*state_).of_gpu),
                 pool_.size, pool_.limits.host_blocks, placement.host_memory),
+        window_memory_(make_window_memory(placement.host_memory)),
         ring_(make_ring()),
         blocks_(memory_, ring_ ? &*ring_ : nullptr, pool_.limits.block_tokens),
         lost_states_(pool_.limits.step_sequences),
@@ -178,6 +205,13 @@ class CudaBatchExecutor : public BatchExecutor {
                                    state_->kv.cache().block_layout(), layers_cached_on_gpu(*state_),
                                    pool_.size.cold);
   }
+  std::optional<BlockMemory> make_window_memory(const Allocator& host_memory) const {
+    if (pool_.limits.window_blocks == 0) return std::nullopt;
+    return std::optional<BlockMemory>(std::in_place, state_->device.vram, stream(),
+                                      state_->kv.cache().window_block_bytes(),
+                                      PoolSize{pool_.limits.window_blocks, 0}, 0, host_memory);
+  }
+  const BlockMemory* windows() const { return window_memory_ ? &*window_memory_ : nullptr; }
   bool takes_graphs() const { return graphs_wanted_ && !has_cold_blocks_; }
   // The GPU keeps the whole model: a step is queued, and may be recorded, without a wait.
   bool is_gpu_alone() const { return !state_->on_host().any(); }
@@ -202,7 +236,8 @@ class CudaBatchExecutor : public BatchExecutor {
   PartialMemory partials_;
   Pool pool_;
   BlockMemory memory_;
-  std::optional<ColdRing> ring_;  // absent: no block is cold
+  std::optional<BlockMemory> window_memory_;  // absent: windows are not apart
+  std::optional<ColdRing> ring_;              // absent: no block is cold
   StepBlocks blocks_;
   bool has_cold_blocks_ = false;  // the step that is computed
   LostStates lost_states_;
@@ -232,7 +267,10 @@ void CudaBatchExecutor::queue_traced(TokenCount cached, const Queue& queue) {
 void CudaBatchExecutor::queue_one(const SequenceStep& sequence, bool choose) {
   std::vector<std::byte*> blocks;
   for (const int block : sequence.blocks) blocks.push_back(blocks_.address(block));
-  state_->kv.cache().list_blocks(std::move(blocks));
+  std::vector<std::byte*> of_windows;
+  for (std::size_t b = 0; window_memory_ && b < blocks.size(); ++b)
+    of_windows.push_back(window_memory_->block(sequence.window_blocks[b]));
+  state_->kv.cache().list_blocks(std::move(blocks), std::move(of_windows));
   SamplingMode mode = SamplingMode::kGreedy;
   const Sampler* const sampler = choose ? sequence.sampler : nullptr;
   const auto draw = sampler && !sampler->is_greedy()
@@ -316,7 +354,7 @@ StepShape CudaBatchExecutor::place(std::span<const SequenceStep> sequences, cons
   shape.context = padded_context(order.longest);
   shape.table = int(std::max((shape.context + limits().block_tokens - 1) / limits().block_tokens,
                              order.longest_table));
-  inputs_.place(sequences, order, shape, all_logits, blocks_, stream());
+  inputs_.place(sequences, order, shape, all_logits, blocks_, windows(), stream());
   if (host_) host_->place(sequences, order, all_logits);
   return shape;
 }
@@ -347,6 +385,7 @@ SequenceRows CudaBatchExecutor::rows_of(const RowOrder& order, const StepShape& 
   rows.at = inputs_.rows();
   rows.states = inputs_.states();
   rows.tables = inputs_.tables();
+  rows.window_tables = inputs_.window_tables();
   rows.table_stride = shape.table;
   rows.splits = step_splits(shape.singles, state_->attention_groups(), int(shape.context));
   rows.partials = partials_.partials;
@@ -470,6 +509,7 @@ void CudaBatchExecutor::move_in(std::span<const BlockCopy> copies) {
 void CudaBatchExecutor::copy_state(int from, int to) {
   const int states = limits().step_sequences + limits().checkpoints;
   RIGCAST_ASSERT(from >= 0 && from < states && to >= 0 && to < states && from != to);
+  if (!state_->spec().recurrent) return;
   lost_states_.copy(from, to);
   state_->states.copy(from, to);
   if (state_->host) state_->host->side.layers().states().copy(from, to);

@@ -49,6 +49,26 @@ PoolSize pool_within(int least, int most, const PoolBlockBytes& bytes, const Poo
   return {std::max(least, int(fitting)), 0};
 }
 
+PoolBlockBytes PoolBlockBytes::without_windows() const {
+  PoolBlockBytes others = *this;
+  others.of_gpu -= window;
+  others.window = 0;
+  return others;
+}
+
+// One more block, too, is for rows that only fill a step up.
+PoolRoom beside_windows(TokenCount windows, const PoolBlockBytes& bytes, PoolRoom room) {
+  room.gpu -= double(windows + 1) * bytes.window;
+  return room;
+}
+
+bool keeps_windows_apart(TokenCount windows, const PoolBlockBytes& bytes, const PoolRoom& room,
+                         const SizeIn& size_in) {
+  if (windows <= 0 || bytes.window <= 0 || bytes.window >= bytes.of_gpu) return false;
+  const int apart = size_in(bytes.without_windows(), beside_windows(windows, bytes, room)).blocks();
+  return apart > windows && apart >= size_in(bytes, room).blocks();
+}
+
 PoolSize largest_pool(const std::optional<KvEviction>& cold, TokenCount block_tokens,
                       const PoolBlockBytes& bytes, const PoolRoom& room) {
   int fitting = 1, most = int(kMaxKvBlocks);

@@ -1,6 +1,7 @@
 #pragma once
 // How many blocks a pool has, and how many of them are in the GPU's memory.
 
+#include <functional>
 #include <optional>
 
 #include "core/base/units.hpp"
@@ -19,8 +20,12 @@ struct PoolSize {
 /// Bytes of a block: of the layers whose cache the GPU attends to, and of the host's.
 struct PoolBlockBytes {
   double of_gpu = 0, of_host = 0;
-  double layer = 0;  // of one of the GPU's layers
-  int layers = 0;    // the GPU's
+  double layer = 0;   // of one of the GPU's layers
+  int layers = 0;     // the GPU's
+  double window = 0;  // of of_gpu: of layers with a window
+
+  /// Of blocks of the layers that see all tokens.
+  PoolBlockBytes without_windows() const;
 };
 
 /// Bytes that a pool may take. `host`: blocks and what of them is moved out; infinity: no limit.
@@ -40,6 +45,15 @@ PoolSize pool_of(int blocks, const std::optional<KvEviction>& cold, TokenCount b
 /// A pool of `most` blocks that are all on the GPU; where it has no room for them, of as many as
 /// fit, but at least `least`.
 PoolSize pool_within(int least, int most, const PoolBlockBytes& bytes, const PoolRoom& room);
+
+/// Whether layers with a window have a pool of `windows` blocks of their own, and what that leaves
+/// of the room: where the pool of the others, whose size `size_in` tells, is then no smaller than
+/// before, and larger than that of windows. 0: no layer has a window.
+using SizeIn = std::function<PoolSize(const PoolBlockBytes&, const PoolRoom&)>;
+bool keeps_windows_apart(TokenCount windows, const PoolBlockBytes& bytes, const PoolRoom& room,
+                         const SizeIn& size_in);
+/// The room beside a pool of so many blocks of windows.
+PoolRoom beside_windows(TokenCount windows, const PoolBlockBytes& bytes, PoolRoom room);
 
 /// The largest pool that fits, of up to kMaxKvBlocks blocks; at least one block.
 PoolSize largest_pool(const std::optional<KvEviction>& cold, TokenCount block_tokens,

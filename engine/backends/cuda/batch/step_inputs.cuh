@@ -25,16 +25,22 @@ class StepInputs {
   StepInputs(Vram& vram, const BatchLimits& limits);
 
   /// Copies a step's inputs to the GPU. The previous step has ended, and `blocks` have places for
-  /// this one. Rows past the sequences' own read and write the unused block.
+  /// this one. Rows past the sequences' own read and write the unused block. `windows`: the memory
+  /// of blocks of layers with a window; nullptr: these are not apart.
   /// `all_logits`: every sequence wants logits; otherwise those with a sampler.
   void place(std::span<const SequenceStep> sequences, const RowOrder& order, const StepShape& shape,
-             bool all_logits, const StepBlocks& blocks, const Stream& stream);
+             bool all_logits, const StepBlocks& blocks, const BlockMemory* windows,
+             const Stream& stream);
 
   const std::int32_t* ids() const { return on_gpu<std::int32_t>(0); }
   StepRows rows() const { return {ids() + tokens_, ids() + 2 * std::int64_t(tokens_)}; }
   /// By row: the number of its sequence's state; -1: the row is nobody's.
   const std::int32_t* states() const { return ids() + 3 * std::int64_t(tokens_); }
   std::byte* const* tables() const { return on_gpu<std::byte*>(header_bytes_); }
+  /// Of windows, at the same distances.
+  std::byte* const* window_tables() const {
+    return on_gpu<std::byte*>(header_bytes_ + table_bytes_);
+  }
   /// The chunks of the last step that was placed.
   std::span<const PromptChunk> chunks() const { return chunks_; }
 
@@ -45,7 +51,7 @@ class StepInputs {
   }
 
   int tokens_;  // the most rows, padded ones included
-  std::size_t header_bytes_;
+  std::size_t header_bytes_, table_bytes_;
   VramPiece memory_;
   PinnedBuffer staging_;
   std::vector<PromptChunk> chunks_;

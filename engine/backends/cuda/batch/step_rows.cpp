@@ -23,6 +23,12 @@ void check_sequence(const SequenceStep& s, const BatchLimits& limits) {
   for (const int block : s.blocks)
     if (block < 0 || block >= limits.blocks)
       throw std::invalid_argument(fmt::format("the pool has no block {}", block));
+  if (limits.window_blocks == 0) return;
+  if (s.window_blocks.size() < s.blocks.size())
+    throw std::invalid_argument("a sequence has fewer blocks of windows than others");
+  for (const int block : s.window_blocks)
+    if (block < 0 || block >= limits.window_blocks)
+      throw std::invalid_argument(fmt::format("the pool of windows has no block {}", block));
 }
 
 }  // namespace

@@ -33,15 +33,19 @@ std::vector<TokenCount> lengths_of_prompts(TokenCount longest) {
   return all;
 }
 
+// Blocks of windows, where these are apart: any will do, since no result is looked at.
+std::vector<int> any_windows(std::size_t blocks) { return std::vector<int>(blocks, 0); }
+
 // A prompt behind a cached block, and beside it a token of another sequence.
 void step_of_both_kinds(BatchExecutor& executor, std::span<const int> blocks,
                         std::span<const std::int32_t> tokens) {
   const BatchLimits limits = executor.limits();
   const TokenCount count = std::min(limits.block_tokens, limits.step_tokens - 1);
   if (blocks.size() < 3 || limits.step_sequences < 2 || count < 2) return;
+  const std::vector<int> windows = any_windows(2);
   const SequenceStep steps[] = {
-      {tokens.first(std::size_t(count)), limits.block_tokens, blocks.first(2), nullptr},
-      {{&kToken, 1}, 0, blocks.subspan(2, 1), nullptr, 1}};
+      {tokens.first(std::size_t(count)), limits.block_tokens, blocks.first(2), nullptr, 0, windows},
+      {{&kToken, 1}, 0, blocks.subspan(2, 1), nullptr, 1, windows}};
   static_cast<void>(executor.step(steps));
 }
 
@@ -50,7 +54,9 @@ void step_of_both_kinds(BatchExecutor& executor, std::span<const int> blocks,
 class SharedContext {
  public:
   SharedContext(const BatchLimits& limits, TokenCount context)
-      : cached_(context - 1), shared_(int(cached_ / limits.block_tokens)) {
+      : cached_(context - 1),
+        shared_(int(cached_ / limits.block_tokens)),
+        windows_(any_windows(std::size_t(shared_) + 1)) {
     const int blocks = limits.blocks - limits.cold_blocks;
     tables_.resize(std::size_t(std::clamp(blocks - shared_, 0, limits.step_sequences)));
     for (std::size_t i = 0; i < tables_.size(); ++i) {
@@ -64,14 +70,19 @@ class SharedContext {
   std::vector<SequenceStep> steps(int rows, std::vector<Sampler>* samplers) const {
     std::vector<SequenceStep> all;
     for (std::size_t i = 0; i < std::size_t(rows); ++i)
-      all.push_back(
-          {{&kToken, 1}, cached_, tables_[i], samplers ? &(*samplers)[i] : nullptr, int(i)});
+      all.push_back({{&kToken, 1},
+                     cached_,
+                     tables_[i],
+                     samplers ? &(*samplers)[i] : nullptr,
+                     int(i),
+                     windows_});
     return all;
   }
 
  private:
   TokenCount cached_;
   int shared_;
+  std::vector<int> windows_;
   std::vector<std::vector<int>> tables_;
 };
 
@@ -84,9 +95,11 @@ void warm_up_prompts(BatchExecutor& executor) {
   std::vector<int> blocks(
       static_cast<std::size_t>((longest + limits.block_tokens - 1) / limits.block_tokens));
   std::iota(blocks.begin(), blocks.end(), 0);
+  const std::vector<int> windows = any_windows(blocks.size());
   const std::vector<std::int32_t> tokens(static_cast<std::size_t>(longest), kToken);
   for (const TokenCount count : lengths_of_prompts(longest)) {
-    const SequenceStep step{std::span(tokens).first(std::size_t(count)), 0, blocks, nullptr};
+    const SequenceStep step{
+        std::span(tokens).first(std::size_t(count)), 0, blocks, nullptr, 0, windows};
     static_cast<void>(executor.step({&step, 1}));
   }
   step_of_both_kinds(executor, blocks, tokens);

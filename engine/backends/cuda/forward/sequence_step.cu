@@ -26,7 +26,7 @@ constexpr int kFewExpertRows = 2;
 // A layer's part of the cache, as its kernels see it: as layer 0.
 Cache cache_of(const KvState& kv, const SequenceRows& step, int layer) {
   Cache cache = kv.cache().layout(layer);
-  cache.blocks = step.tables;
+  cache.blocks = kv.cache().has_own_blocks(layer) ? step.window_tables : step.tables;
   cache.list_stride = step.table_stride;
   return cache;
 }

@@ -28,6 +28,8 @@ struct SequenceRows {
   const std::int32_t* states = nullptr;  // [rows]: of recurrent layers (MixerRows)
   /// Lists of the blocks of all sequences: that of sequence s is at tables + s * table_stride.
   std::byte* const* tables = nullptr;
+  /// The same of layers with a window whose blocks are apart.
+  std::byte* const* window_tables = nullptr;
   int table_stride = 0;
   StepSplits splits{};  // of single rows
   Partials partials{};  // with room for `partial_rows` rows of that many splits

@@ -57,16 +57,7 @@ DeviceCache::DeviceCache(Vram& vram, const Stream& stream, const ModelSpec& spec
   RIGCAST_ASSERT(!shape.eviction || shape.window_blocks == 0);
   for (int layer = 0; layer < spec.layers; ++layer)
     layouts_.push_back(layout_of(spec, layer, shape.types, shape.block_tokens));
-  for (const int layer : layers) {
-    const bool is_ring = shape.window_blocks > 0 && !spec.sees_all_tokens(layer);
-    is_ring_[std::size_t(layer)] = is_ring;
-    place_of_[std::size_t(layer)] = is_ring ? ring_layers_++ : layers_++;
-    Cache& own = layouts_[std::size_t(layer)];
-    std::size_t& bytes = is_ring ? ring_block_bytes_ : block_bytes_;
-    own.first = std::int64_t(bytes);
-    bytes += std::size_t(own.layer_bytes());
-    is_uniform_ = is_uniform_ && are_alike(own, view_);
-  }
+  lay_out(spec, layers);
   RIGCAST_ASSERT(!shape.eviction || is_uniform_);
   const std::size_t lists = shape.eviction            ? std::max<std::size_t>(1, layers.size())
                             : shape.window_blocks > 0 ? 2
@@ -76,6 +67,33 @@ DeviceCache::DeviceCache(Vram& vram, const Stream& stream, const ModelSpec& spec
   if (shape.eviction && layers_ > 0)
     cold_ = std::make_unique<ColdBlocks>(vram, spec, view_, shape.cold_types, layers,
                                          shape.cold_memory);
+}
+
+void DeviceCache::lay_out(const ModelSpec& spec, const std::vector<int>& layers) {
+  layers_ = ring_layers_ = 0;
+  block_bytes_ = ring_block_bytes_ = 0;
+  for (const int layer : layers) {
+    const bool is_ring = shape_.window_blocks > 0 && !spec.sees_all_tokens(layer);
+    is_ring_[std::size_t(layer)] = is_ring;
+    place_of_[std::size_t(layer)] = is_ring ? ring_layers_++ : layers_++;
+    Cache& own = layouts_[std::size_t(layer)];
+    std::size_t& bytes = is_ring ? ring_block_bytes_ : block_bytes_;
+    own.first = std::int64_t(bytes);
+    bytes += std::size_t(own.layer_bytes());
+    is_uniform_ = is_uniform_ && are_alike(own, view_);
+  }
+}
+
+void DeviceCache::keep_windows_apart(const ModelSpec& spec, TokenCount blocks) {
+  RIGCAST_ASSERT(!cold_ && shape_.window_blocks == 0 && pieces_.empty() && blocks_.empty());
+  std::vector<int> layers;
+  for (int layer = 0; layer < spec.layers; ++layer)
+    if (place_of_[std::size_t(layer)] >= 0) layers.push_back(layer);
+  shape_.window_blocks = blocks;
+  lay_out(spec, layers);
+  list_ = VramPiece();
+  list_ = vram_.allocate(2 * kMaxKvBlocks * sizeof(std::byte*), "KV cache");
+  view_.blocks = list_.as<std::byte*>();
 }
 
 const Cache& DeviceCache::block_layout() const {
@@ -227,11 +245,13 @@ void DeviceCache::truncate(TokenCount tokens) {
   send_lists();
 }
 
-void DeviceCache::list_blocks(std::vector<std::byte*> blocks) {
-  RIGCAST_ASSERT(!cold_ && shape_.window_blocks == 0 && pieces_.empty() &&
+void DeviceCache::list_blocks(std::vector<std::byte*> blocks, std::vector<std::byte*> windows) {
+  RIGCAST_ASSERT(!cold_ && pieces_.empty() && ring_pieces_.empty() &&
                  blocks.size() <= kMaxKvBlocks);
-  if (blocks == blocks_) return;
+  RIGCAST_ASSERT(windows.size() == (ring_layers_ > 0 ? blocks.size() : 0));
+  if (blocks == blocks_ && windows == ring_blocks_) return;
   blocks_ = std::move(blocks);
+  ring_blocks_ = std::move(windows);
   send_lists();
 }
 
@@ -239,9 +259,10 @@ void DeviceCache::send_lists() {
   std::swap(sent_, previously_sent_);
   sent_.arrived.wait();
   sent_.lists.assign(std::size_t(cold_ ? layers_ : ring_layers_ > 0 ? 2 : 1), blocks_);
+  const bool are_listed = ring_pieces_.empty();  // with each block of the context
   if (ring_layers_ > 0)
     for (std::size_t b = 0; b < blocks_.size(); ++b)
-      sent_.lists[1][b] = ring_blocks_[b % std::size_t(shape_.window_blocks)];
+      sent_.lists[1][b] = ring_blocks_[are_listed ? b : b % std::size_t(shape_.window_blocks)];
   if (cold_) ++generation_;
   for (int layer = 0; layer < int(sent_.lists.size()); ++layer) {
     std::vector<std::byte*>& blocks = sent_.lists[std::size_t(layer)];

@@ -51,8 +51,12 @@ class DeviceCache {
   /// Discards positions from `tokens` on.
   void truncate(TokenCount tokens);
   /// Lists blocks that somebody else owns as those of the context, instead of own ones: the cache
-  /// of one sequence of a pool. Not with eviction(), nor together with reserve().
-  void list_blocks(std::vector<std::byte*> blocks);
+  /// of one sequence of a pool. Not with eviction(), nor together with reserve(). `windows`: of
+  /// layers with a window, if these are apart.
+  void list_blocks(std::vector<std::byte*> blocks, std::vector<std::byte*> windows = {});
+  /// From now on layers with a window have blocks of their own, which somebody else owns: for
+  /// list_blocks(). Nothing is cached, nor was captured. Throws ShortOfMemory.
+  void keep_windows_apart(const ModelSpec& spec, TokenCount blocks);
 
   /// The layout of a block of layers that are alike (asserted), without addresses.
   const Cache& block_layout() const;
@@ -62,6 +66,9 @@ class DeviceCache {
   bool is_uniform() const { return is_uniform_; }
   /// Bytes of a block that holds all tokens of its layers.
   std::size_t block_bytes() const { return block_bytes_; }
+  /// Bytes of a block of layers whose blocks are apart.
+  std::size_t window_block_bytes() const { return ring_block_bytes_; }
+  bool has_own_blocks(int layer_of_model) const { return is_ring_[std::size_t(layer_of_model)]; }
   /// The view of a model's layer for kernels, which is its number 0; its addresses are constant
   /// while the cache lives.
   Cache view(int layer_of_model) const;
@@ -93,6 +100,7 @@ class DeviceCache {
   TokenCount blocks_for(TokenCount tokens) const {
     return (tokens + view_.block_tokens - 1) / view_.block_tokens;
   }
+  void lay_out(const ModelSpec& spec, const std::vector<int>& layers);
   void move_out(TokenCount blocks, TokenCount cached);
   void finish_evictions();
   void allocate_blocks(TokenCount count, TokenCount cached);
@@ -116,10 +124,10 @@ class DeviceCache {
   // layers that are rings, in which addresses repeat.
   VramPiece list_;
   std::vector<VramPiece> ring_pieces_;
-  std::vector<std::byte*> ring_blocks_;
-  std::vector<VramPiece> pieces_;   // memory of one or more blocks each
-  std::vector<std::byte*> blocks_;  // by position in the context; nullptr: cold
-  std::vector<std::byte*> free_;    // unused blocks
+  std::vector<std::byte*> ring_blocks_;  // by place in the ring; apart: by position
+  std::vector<VramPiece> pieces_;        // memory of one or more blocks each
+  std::vector<std::byte*> blocks_;       // by position in the context; nullptr: cold
+  std::vector<std::byte*> free_;         // unused blocks
   std::unique_ptr<ColdBlocks> cold_;
   std::optional<TokenCount> hot_blocks_;  // number that stays; decided when the cache is first used
   int generation_ = 0;

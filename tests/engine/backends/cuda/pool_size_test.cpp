@@ -36,6 +36,30 @@ TEST_CASE("A stated number of tokens stays on the GPU, in whole blocks", "[engin
   CHECK(pool_of(50, cold, 32, {0, 320, 10, 0}, {0, kNoLimit}).cold == 0);
 }
 
+TEST_CASE("Windows have a pool of their own where the other layers' is larger", "[engine][pool]") {
+  PoolBlockBytes bytes{320, 0, 10, 32};
+  bytes.window = 240;  // of 24 layers
+  CHECK(bytes.without_windows().of_gpu == 80);
+  const auto within = [](int most) {
+    return [most](const PoolBlockBytes& of, const PoolRoom& in) {
+      return pool_within(1, most, of, in);
+    };
+  };
+  const PoolRoom wide{1e6, kNoLimit};
+  CHECK(keeps_windows_apart(20, bytes, wide, within(50)));
+  CHECK_FALSE(keeps_windows_apart(50, bytes, wide, within(50)));
+  CHECK_FALSE(keeps_windows_apart(0, bytes, wide, within(50)));
+  CHECK_FALSE(keeps_windows_apart(20, kBytes, wide, within(50)));  // no layer has a window
+  // All that fits in 100 blocks of all layers: 21 of windows leave room for 335 of the others.
+  const PoolRoom room{101 * 320, kNoLimit};
+  CHECK(keeps_windows_apart(20, bytes, room, within(1000)));
+  CHECK(beside_windows(20, bytes, room).gpu == room.gpu - 21 * 240);
+  CHECK(pool_within(1, 1000, bytes.without_windows(), beside_windows(20, bytes, room)).on_gpu ==
+        (101 * 320 - 21 * 240) / 80 - 1);
+  // A room in which windows leave less than they take.
+  CHECK_FALSE(keeps_windows_apart(20, bytes, {15 * 320, kNoLimit}, within(1000)));
+}
+
 TEST_CASE("As many blocks are on the GPU as fit beside the ring of the others", "[engine][pool]") {
   const KvEviction cold{};
   for (double room = 1400; room < 20'000; room += 37) {

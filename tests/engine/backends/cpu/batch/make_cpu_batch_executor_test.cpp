@@ -30,7 +30,7 @@ TEST_CASE("A pool takes what the limit of RAM leaves", "[engine][batch][memory]"
   REQUIRE(ten);
   CHECK((*ten)->limits().blocks == 10);
   const Bytes needed = (*ten)->host().needed(),
-              block{cpu_block_bytes(*model, options.kv_types, options.kv_block)};
+              block{cpu_block_bytes(*model, options.kv_types, options.kv_block).sum()};
   batch.blocks.reset();
   for (const int more : {0, 1, 7}) {
     options.ram_limit = needed + block * double(more) + Bytes{100};
