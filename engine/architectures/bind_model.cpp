@@ -175,6 +175,15 @@ class Binder {
   void bind(const std::string& name, const Shape& shape, MatrixStack& to) {
     to = stack(name, shape[0], shape[1], int(shape[2]));
   }
+  /// Two stacks of one tensor: each expert's rows of the one are before those of the other.
+  void bind_both(const std::string& name, const Shape& shape, MatrixStack& a, MatrixStack& b) {
+    MatrixStack both = stack(name, shape[0], 2 * shape[1], int(shape[2]));
+    if (!both) return;
+    both.stride = both.first.bytes();
+    both.first.rows = shape[1];
+    a = b = both;
+    b.first.data += both.first.bytes();
+  }
 
   /// Fails if a tensor was not used, because it could change what the model computes.
   void finish(const ModelSpec& m) {
@@ -286,7 +295,12 @@ Shape shape_of(const ModelSpec& m, const Layer& layer, LayerWeight weight) {
     case kDownBias:
     case kAttentionPostNorm:
     case kFfnNorm:
+    case kFfnNormBias:
     case kFfnPostNorm:
+    case kRouterNorm:
+    case kExpertNorm:
+    case kExpertPostNorm:
+    case kSharedPostNorm:
     case kOutputBias: return {m.hidden};
     case kQ: return {m.hidden, m.attention_gate ? 2 * q : q};
     case kK:
@@ -318,7 +332,8 @@ Shape shape_of(const ModelSpec& m, const Layer& layer, LayerWeight weight) {
     case kSinks: return {attention.heads};
     case kRouter: return {m.hidden, moe.experts};
     case kRouterBias: return {moe.experts};
-    case kSelectionBias: return {moe.experts};
+    case kSelectionBias:
+    case kExpertScale: return {moe.experts};
     case kSharedRouter: return {m.hidden};
     case kSharedGate:
     case kSharedUp: return {m.hidden, moe.shared_ffn};
@@ -394,6 +409,16 @@ void take_grouped_gates(std::vector<LayerOp>& ops) {
   ops.insert(gates + 1, {kTakeGroupVectors, Activation::kMixed, Activation::kMixed});
 }
 
+// Where a file has an expert's gate and up in one matrix.
+void bind_gate_and_up(const ModelSpec& m, int index, Layer& layer, std::vector<LayerWeight>& bound,
+                      Binder& binder) {
+  using enum LayerWeight;
+  const std::string name = fmt::format("blk.{}.ffn_gate_up_exps.weight", index);
+  if (!uses(layer.ops, kExpertGate) || !binder.has(name)) return;
+  binder.bind_both(name, shape_of(m, layer, kExpertGate), layer.expert_gate, layer.expert_up);
+  bound.insert(bound.end(), {kExpertGate, kExpertUp});
+}
+
 // The name of a weight in the files of its layer.
 std::string_view name_in_file(const Architecture& architecture, const Layer& layer,
                               LayerWeight weight) {
@@ -422,6 +447,7 @@ Layer bind_layer(const Model& model, int index, Binder& binder) {
     bind_fused(m, fused, fmt::format("blk.{}.{}", index, fused.name), layer, binder);
     bound.insert(bound.end(), fused.parts.begin(), fused.parts.end());
   }
+  bind_gate_and_up(m, index, layer, bound, binder);
   for_each_weight(
       [&](LayerWeight weight, auto& to) {
         if (uses(layer.ops, weight) && std::ranges::find(bound, weight) == bound.end())
@@ -429,6 +455,8 @@ Layer bind_layer(const Model& model, int index, Binder& binder) {
                       shape_of(m, layer, weight), to);
       },
       layer);
+  const float root = std::sqrt(float(m.hidden));
+  for (float& x : layer.router_norm) x /= root;
   return layer;
 }
 

@@ -25,11 +25,20 @@ Ops norm_before(const Architecture& a, LayerWeight weight) {
   return {{kRmsNorm, kHidden, kNormed, {weight}}};
 }
 
-Ops attention_norm(const Architecture& a, const ModelSpec& m) {
-  if (!a.layer_norm) return norm_before(a, kAttentionNorm);
-  LayerOp norm = {kLayerNorm, kHidden, kNormed, {kAttentionNorm}};
-  if (m.norm_bias) norm.weights.push_back(kAttentionNormBias);
+// The same, with a bias, or of the kind that subtracts the mean.
+Ops norm_before(const Architecture& a, const ModelSpec& m, LayerWeight weight, LayerWeight bias) {
+  if (!a.layer_norm) {
+    Ops ops = norm_before(a, weight);
+    if (m.norm_bias) ops.push_back({kAddBias, kNormed, kNormed, {bias}});
+    return ops;
+  }
+  LayerOp norm = {kLayerNorm, kHidden, kNormed, {weight}};
+  if (m.norm_bias) norm.weights.push_back(bias);
   return {std::move(norm)};
+}
+
+Ops attention_norm(const Architecture& a, const ModelSpec& m) {
+  return norm_before(a, m, kAttentionNorm, kAttentionNormBias);
 }
 
 Ops add_branch(const Architecture& a, LayerWeight norm) {
@@ -84,9 +93,9 @@ Ops attention(const Architecture& a, const ModelSpec& m, int layer) {
   return ops;
 }
 
-// A recurrent layer's part of the layer, in place of attention.
+// A recurrent layer's part of the layer, in place of attention, or behind it, of the same norm.
 Ops mixer(const Architecture& a) {
-  Ops ops = norm_before(a, kAttentionNorm);
+  Ops ops = a.mixes_beside ? Ops() : norm_before(a, kAttentionNorm);
   ops.push_back({kLinear, input_of(a), kMixed, {kMixerIn}});
   if (a.mixer == Mixer::kShortConvolution)
     ops.push_back({kShortConvolution, kMixed, kAttended, {kMixerTaps}});
@@ -94,8 +103,9 @@ Ops mixer(const Architecture& a) {
     append(ops, {{kMamba,
                   kMixed,
                   kAttended,
-                  {kMixerTaps, kMixerTapsBias, kMixerDecay, kMixerTimeBias, kMixerSkip}},
-                 {kGroupRmsNorm, kAttended, kAttended, {kMixerNorm}}});
+                  {kMixerTaps, kMixerTapsBias, kMixerDecay, kMixerTimeBias, kMixerSkip}}});
+  if (a.mixer == Mixer::kMamba && a.normed_mixer)
+    ops.push_back({kGroupRmsNorm, kAttended, kAttended, {kMixerNorm}});
   if (a.mixer == Mixer::kDeltaNet && a.grouped_heads)
     append(ops, {{kLinear, input_of(a), kGates, {kMixerGate}},
                  {kLinear, input_of(a), kBeta, {kMixerBeta}},
@@ -140,6 +150,11 @@ Ops latent_attention(const Architecture& a, const ModelSpec& m) {
 }
 
 LayerOp mixture(const Architecture& a, const ModelSpec& m) {
+  if (!m.gated_ffn) {
+    LayerOp op = {kSquaredReluExperts, input_of(a), kBranch, {kRouter, kExpertUp, kExpertDown}};
+    if (m.moe->router_bias) op.weights.push_back(kSelectionBias);
+    return op;
+  }
   const bool clamped = a.activation == FfnActivation::kClampedSwiglu;
   LayerOp op = {clamped ? kClampedExperts : kExperts,
                 input_of(a),
@@ -160,6 +175,8 @@ LayerOp dense_ffn(const Architecture& a, const ModelSpec& m) {
     return {gated, in, kBranch, {kGate, kUp, kDown}};
   }
   if (a.activation == FfnActivation::kXielu) return {kXieluMlp, in, kBranch, {kUp, kDown}};
+  if (a.activation == FfnActivation::kSquaredRelu)
+    return {kSquaredReluMlp, in, kBranch, {kUp, kDown}};
   LayerOp mlp = {kGeluMlp, in, kBranch, {kUp, kDown}};
   if (m.ffn_bias) mlp.weights.insert(mlp.weights.end(), {kUpBias, kDownBias});
   return mlp;
@@ -167,14 +184,36 @@ LayerOp dense_ffn(const Architecture& a, const ModelSpec& m) {
 
 Ops shared_expert(const Architecture& a, const ModelSpec& m) {
   if (m.moe->shared_ffn == 0) return {};
+  if (!m.gated_ffn) return {{kSquaredReluShared, input_of(a), kBranch, {kSharedUp, kSharedDown}}};
   LayerOp op = {kSharedExpert, input_of(a), kBranch, {kSharedGate, kSharedUp, kSharedDown}};
   if (m.moe->shared_gate) op.weights.push_back(kSharedRouter);
   return {std::move(op)};
 }
 
+// Experts and a dense FFN, which has the weights of a shared expert, side by side: each of the
+// three that read the residual stream, one being the router, has a norm of its own.
+Ops experts_beside_ffn() {
+  return {{kRmsNorm, kHidden, kNormed, {kFfnNorm}},
+          {kGeluFfn, kNormed, kDense, {kSharedGate, kSharedUp, kSharedDown}},
+          {kRmsNorm, kDense, kDense, {kSharedPostNorm}},
+          {kRmsNorm, kHidden, kRouted, {kRouterNorm}},
+          {kRmsNorm, kHidden, kNormed, {kExpertNorm}},
+          {kGeluExperts,
+           kNormed,
+           kBranch,
+           {kRouter, kExpertGate, kExpertUp, kExpertDown, kExpertScale}},
+          {kRmsNorm, kBranch, kBranch, {kExpertPostNorm}},
+          {kAdd, kDense, kBranch}};
+}
+
 Ops feed_forward(const Architecture& a, const ModelSpec& m, bool experts) {
   Ops ops;
-  if (a.norms != NormPlan::kShared) ops = norm_before(a, kFfnNorm);
+  if (experts && a.experts_beside) {
+    ops = experts_beside_ffn();
+    append(ops, add_branch(a, kFfnPostNorm));
+    return ops;
+  }
+  if (a.norms != NormPlan::kShared) ops = norm_before(a, m, kFfnNorm, kFfnNormBias);
   ops.push_back(experts ? mixture(a, m) : dense_ffn(a, m));
   if (experts) append(ops, shared_expert(a, m));
   append(ops, add_branch(a, kFfnPostNorm));
@@ -192,19 +231,28 @@ Ops layer_end(const ModelSpec& m) {
   return ops;
 }
 
-int norms_of(NormPlan plan) {
-  return plan == NormPlan::kAround ? 4 : plan == NormPlan::kShared ? 1 : 2;
+bool has_experts_beside(const Architecture& a, const ModelSpec& m) {
+  return m.moe && a.experts_beside;
 }
 
-std::string_view other_norms(NormPlan plan) {
-  if (plan == NormPlan::kShared) return "other than one norm in a layer";
-  return plan == NormPlan::kAround ? "other than four norms in a layer"
-                                   : "other than two norms in a layer";
+int norms_of(const Architecture& a, const ModelSpec& m) {
+  if (has_experts_beside(a, m)) return 8;
+  if (a.single_blocks || a.norms == NormPlan::kShared) return 1;
+  return a.norms == NormPlan::kAround ? 4 : 2;
+}
+
+std::string_view other_norms(const Architecture& a, const ModelSpec& m) {
+  switch (norms_of(a, m)) {
+    case 1: return "other than one norm in a layer";
+    case 4: return "other than four norms in a layer";
+    case 8: return "other than eight norms in a layer";
+    default: return "other than two norms in a layer";
+  }
 }
 
 // An FFN without a gate is executed with one of these.
 bool has_mlp(const Architecture& a) {
-  return a.activation == FfnActivation::kXielu ||
+  return a.activation == FfnActivation::kXielu || a.activation == FfnActivation::kSquaredRelu ||
          (a.activation == FfnActivation::kGelu && a.norms == NormPlan::kShared);
 }
 
@@ -221,10 +269,12 @@ bool norms_turned(const Architecture& architecture, const ModelSpec& spec, int l
 
 std::vector<LayerOp> decoder_layer(const Architecture& architecture, const ModelSpec& m,
                                    int layer) {
-  Ops ops = m.has_recurrent_mixer(layer) ? mixer(architecture)
-            : m.mla                      ? latent_attention(architecture, m)
-                                         : attention(architecture, m, layer);
-  append(ops, feed_forward(architecture, m, m.is_moe_layer(layer)));
+  const bool mixes = m.has_recurrent_mixer(layer);
+  Ops ops;
+  if (m.has_attention(layer))
+    ops = m.mla ? latent_attention(architecture, m) : attention(architecture, m, layer);
+  if (mixes) append(ops, mixer(architecture));
+  if (m.has_ffn(layer)) append(ops, feed_forward(architecture, m, m.is_moe_layer(layer)));
   append(ops, layer_end(m));
   return ops;
 }
@@ -243,25 +293,37 @@ std::string_view unexecuted_trait(const Architecture& architecture, const ModelS
                  m.attention_sinks),
        "latent attention with biases, sinks, a window or norms of heads"},
       {m.indexer.has_value(), "an indexer that chooses tokens"},
-      {m.recurrent && (architecture.mixer == Mixer::kNone || m.recurrent->parallel),
+      {m.recurrent && (architecture.mixer == Mixer::kNone ||
+                       m.recurrent->parallel != architecture.mixes_beside),
        "recurrent layers"},
-      {!m.pattern.empty(), "layers of one block alone"},
+      {architecture.mixes_beside && !m.recurrent, "no recurrent mixers"},
+      {m.pattern.empty() == architecture.single_blocks,
+       m.pattern.empty() ? "layers of several blocks" : "layers of one block alone"},
       {!m.gated_ffn && !has_mlp(architecture), "an FFN without a gate"},
       {m.gated_ffn && has_mlp(architecture), "an FFN with a gate"},
       {m.ffn_bias && m.gated_ffn, "biases in the FFN"},
       {m.ffn_bias && architecture.activation == FfnActivation::kXielu, "biases in the FFN"},
-      {m.norm_bias && !architecture.layer_norm, "norms with a bias"},
+      {m.norm_bias && !architecture.layer_norm && !architecture.biased_norms, "norms with a bias"},
       {architecture.layer_norm && m.qk_norm && !m.qk_norm_wide, "one norm for all heads"},
-      {m.norms_per_layer != norms_of(architecture.norms), other_norms(architecture.norms)},
+      {m.norms_per_layer != norms_of(architecture, m), other_norms(architecture, m)},
       {m.attention_gate && m.qkv_bias, "a gate on the attention, and biases"},
       {!architecture.layers_differ && m.shared_kv_layers > 0, "layers that share a KV cache"},
       {!architecture.layers_differ && m.layer_embedding > 0, "embeddings for each layer"},
       {!architecture.layers_differ && m.layer_scale, "a scale for each layer"},
       {m.moe && architecture.norms == NormPlan::kShared, "experts beside attention"},
-      {m.moe && !m.gated_ffn, "experts without a gate"},
+      {m.moe && !m.gated_ffn && architecture.activation != FfnActivation::kSquaredRelu,
+       "experts without a gate"},
+      {m.moe && m.moe->expert_bias && !m.gated_ffn, "biased experts without a gate"},
+      {m.moe && m.moe->shared_gate && !m.gated_ffn, "a weighed shared expert without a gate"},
       {m.moe && m.moe->expert_bias && !m.moe->router_bias,
        "biased experts without a biased router"},
-      {m.moe && architecture.activation == FfnActivation::kGelu, "experts with GELU"},
+      {m.moe && architecture.activation == FfnActivation::kGelu && !architecture.experts_beside,
+       "experts with GELU"},
+      {has_experts_beside(architecture, m) &&
+           (m.moe->shared_ffn == 0 || m.moe->shared_gate || !m.moe->router_bias ||
+            m.moe->expert_bias || m.moe->dense_layers > 0 || m.moe->every > 1 ||
+            m.layer_embedding > 0),
+       "experts other than those beside a dense FFN in every layer"},
       {clamps && m.moe && m.moe->shared_ffn > 0, "shared experts with clamped SwiGLU"},
       {clamps && (!m.moe || m.moe->dense_layers > 0 || m.moe->every > 1),
        "a dense FFN with clamped SwiGLU"},

@@ -19,8 +19,8 @@ constexpr int kReaders = 8;
 
 // A matrix, or equal ones in a row, and where it goes.
 struct Kept {
-  Matrix* matrix = nullptr;
-  std::uint64_t bytes = 0;
+  Matrix* matrix = nullptr;  // that is there afterwards; nullptr: it follows the first of its stack
+  HostTensor from;
   std::uint64_t at = 0;
 };
 
@@ -44,15 +44,28 @@ class HostWeightReader {
  private:
   void add(TensorRole role, int layer, Matrix& m, int count = 1) {
     if (!m || !parts_.has(role, layer)) return;
-    const std::uint64_t bytes = std::uint64_t(m.bytes()) * std::uint64_t(count);
-    kept_.push_back({&m, bytes, end_});
-    end_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    keep(m, &m, std::uint64_t(m.bytes()) * std::uint64_t(count));
+  }
+  void keep(const Matrix& m, Matrix* to, std::uint64_t bytes) {
+    kept_.push_back(
+        {to, {"a matrix of the host's", m.data, bytes, std::uint64_t(m.row_bytes())}, end_});
+    end_ += aligned(bytes);
+  }
+  static std::uint64_t aligned(std::uint64_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  // Experts that are no neighbours in the file become neighbours.
+  void add(TensorRole role, int layer, MatrixStack& s) {
+    if (s.stride == 0) return add(role, layer, s.first, s.count);
+    if (!s || !parts_.has(role, layer)) return;
+    const std::uint64_t bytes = std::uint64_t(s.first.bytes());
+    for (int e = 0; e < s.count; ++e) keep(s.at(e), e == 0 ? &s.first : nullptr, bytes);
+    s.stride = std::int64_t(aligned(bytes));
   }
   // Experts last: what else a layer has is copied in one go.
   void layer(int i, Layer& l) {
     for_each_matrix([&](LayerWeight weight, Matrix& m) { add(role_of(weight), i, m); }, l);
-    for_each_stack(
-        [&](LayerWeight weight, MatrixStack& s) { add(role_of(weight), i, s.first, s.count); }, l);
+    for_each_stack([&](LayerWeight weight, MatrixStack& s) { add(role_of(weight), i, s); }, l);
   }
 
   const HostPlacement& parts_;
@@ -92,12 +105,12 @@ Model with_host_weights(const Model& model, const HostPlacement& parts, const Gg
   std::vector<HostTensor> tensors;
   std::vector<std::byte*> to;
   for (const Kept& k : keeper.kept()) {
-    tensors.push_back(
-        {"a matrix of the host's", k.matrix->data, k.bytes, std::uint64_t(k.matrix->row_bytes())});
+    tensors.push_back(k.from);
     to.push_back(memory.get() + k.at);
   }
   read_all(tensors, to, file, how);
-  for (std::size_t i = 0; i < to.size(); ++i) keeper.kept()[i].matrix->data = to[i];
+  for (std::size_t i = 0; i < to.size(); ++i)
+    if (Matrix* const m = keeper.kept()[i].matrix) m->data = to[i];
   if (tied) out.head = out.embedding;
   out.storage =
       std::make_shared<std::pair<std::shared_ptr<std::byte>, std::shared_ptr<const void>>>(

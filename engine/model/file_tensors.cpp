@@ -37,7 +37,36 @@ Tensor of_heads(Tensor t, std::int64_t head_dim) {
   return t;
 }
 
+// Gemma 4 with experts: the dense FFN beside them, which the catalogue counts as a shared expert,
+// has its usual names, the others are those of more norms, and an expert's gate and up are one
+// matrix.
+Tensors beside_dense_ffn(const Tensor& t) {
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"norm_5.weight", "post_ffw_norm_1.weight"},
+      {"norm_6.weight", "pre_ffw_norm_2.weight"},
+      {"norm_7.weight", "post_ffw_norm_2.weight"},
+      {"norm_8.weight", "ffn_gate_inp.scale"},
+      {"exp_probs_b.bias", "ffn_down_exps.scale"},
+      {"ffn_gate_shexp.weight", "ffn_gate.weight"},
+      {"ffn_up_shexp.weight", "ffn_up.weight"},
+      {"ffn_down_shexp.weight", "ffn_down.weight"},
+      {"ffn_gate_exps.weight", "ffn_gate_up_exps.weight"}};
+  if (t.role == TensorRole::kExpertUp) return {};
+  for (const auto& [own, name] : kNames)
+    if (t.layer >= 0 && t.name.ends_with("." + std::string(own))) {
+      Tensor out = renamed(t, "blk." + std::to_string(t.layer) + "." + std::string(name));
+      if (t.role == TensorRole::kBias) out.role = TensorRole::kNorm;
+      if (t.role == TensorRole::kExpertGate) {
+        out.shape[1] *= 2;
+        out.bytes *= 2;
+      }
+      return {out};
+    }
+  return {t};
+}
+
 Tensors in_file(const ModelSpec& m, const Tensor& t) {
+  if (m.architecture == "gemma4" && m.moe) return beside_dense_ffn(t);
   if (t.role == TensorRole::kRecurrent) return mixer_tensors(m, t);
   if (m.architecture.starts_with("phi") && m.norm_bias && t.role == TensorRole::kOutput)
     return biased_head(t);

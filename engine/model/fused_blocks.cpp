@@ -54,7 +54,10 @@ BlockPattern experts_pattern() {
 Activation input_of(bool norms_before) { return norms_before ? kNormed : kHidden; }
 
 void add_norm_before(BlockPattern& to, bool norms_before, LayerWeight weight) {
-  if (norms_before) to.ops.push_back({{kRmsNorm, kHidden, kNormed, {weight}}});
+  if (!norms_before) return;
+  to.ops.push_back({{kRmsNorm, kHidden, kNormed, {weight}}});
+  const LayerWeight bias = weight == kFfnNorm ? kFfnNormBias : kAttentionNormBias;
+  to.ops.push_back({{kAddBias, kNormed, kNormed, {bias}}, kIfAny});
 }
 
 void add_end(BlockPattern& to, LayerWeight norm) {
@@ -113,17 +116,22 @@ BlockPattern short_convolution_pattern() {
 }
 
 // The gate's matrix is a part of the first one; whether there is a norm is the architecture's.
-BlockPattern mamba_pattern() {
-  return {FusedBlock::kMamba,
-          {{{kRmsNorm, kHidden, kNormed, {kAttentionNorm}}},
-           {{kLinear, kNormed, kMixed, {kMixerIn}}},
-           {{kMamba,
-             kMixed,
-             kAttended,
-             {kMixerTaps, kMixerTapsBias, kMixerDecay, kMixerTimeBias, kMixerSkip}}},
-           {{kGroupRmsNorm, kAttended, kAttended, {kMixerNorm}}, kIfAny},
-           {{kLinear, kAttended, kBranch, {kMixerOut}}},
-           {{kAddResidual, kBranch, kHidden}}}};
+// `beside`: it reads the norm of attention.
+BlockPattern mamba_pattern(bool beside) {
+  BlockPattern out{FusedBlock::kMamba, {}};
+  add_norm_before(out, !beside, kAttentionNorm);
+  const auto add = [&](LayerOp op, bool optional = false) {
+    out.ops.push_back({std::move(op), optional});
+  };
+  add({kLinear, kNormed, kMixed, {kMixerIn}});
+  add({kMamba,
+       kMixed,
+       kAttended,
+       {kMixerTaps, kMixerTapsBias, kMixerDecay, kMixerTimeBias, kMixerSkip}});
+  add({kGroupRmsNorm, kAttended, kAttended, {kMixerNorm}}, kIfAny);
+  add({kLinear, kAttended, kBranch, {kMixerOut}});
+  add({kAddResidual, kBranch, kHidden});
+  return out;
 }
 
 enum class Rotation { kNone, kBehindNorms, kBeforeNorms, kBeforePlainNorms };
@@ -276,6 +284,37 @@ BlockPattern any_experts_pattern(bool norms_before, OpKind kind, ExpertBiases bi
   return out;
 }
 
+// Experts without a gate, and a shared one.
+BlockPattern squared_relu_experts_pattern(bool biased) {
+  BlockPattern out{FusedBlock::kExperts, {}};
+  add_norm_before(out, true, kFfnNorm);
+  Weights weights = {kRouter, kExpertUp, kExpertDown};
+  if (biased) weights.push_back(kSelectionBias);
+  out.ops.push_back({{kSquaredReluExperts, kNormed, kBranch, std::move(weights)}});
+  out.ops.push_back({{kSquaredReluShared, kNormed, kBranch, {kSharedUp, kSharedDown}}, kIfAny});
+  add_last_end(out, kFfnPostNorm);
+  return out;
+}
+
+// Experts beside a dense FFN, with norms of their own.
+BlockPattern experts_beside_pattern() {
+  BlockPattern out{FusedBlock::kExperts, {}};
+  const auto add = [&](LayerOp op) { out.ops.push_back({std::move(op)}); };
+  add({kRmsNorm, kHidden, kNormed, {kFfnNorm}});
+  add({kGeluFfn, kNormed, kDense, {kSharedGate, kSharedUp, kSharedDown}});
+  add({kRmsNorm, kDense, kDense, {kSharedPostNorm}});
+  add({kRmsNorm, kHidden, kRouted, {kRouterNorm}});
+  add({kRmsNorm, kHidden, kNormed, {kExpertNorm}});
+  add({kGeluExperts,
+       kNormed,
+       kBranch,
+       {kRouter, kExpertGate, kExpertUp, kExpertDown, kExpertScale}});
+  add({kRmsNorm, kBranch, kBranch, {kExpertPostNorm}});
+  add({kAdd, kDense, kBranch});
+  add_last_end(out, kFfnPostNorm);
+  return out;
+}
+
 std::vector<BlockPattern> make_decoder_blocks() {
   std::vector<BlockPattern> all;
   for (const bool compressed : {false, true}) all.push_back(latent_attention_pattern(compressed));
@@ -301,12 +340,15 @@ std::vector<BlockPattern> make_decoder_blocks() {
                 gelu = {kGeluMlp, kNormed, kBranch, {kUp, kDown}},
                 biased_gelu = {kGeluMlp, kNormed, kBranch, {kUp, kDown, kUpBias, kDownBias}};
   for (const LayerOp& ffn : {gated, gelu, biased_gelu}) all.push_back(parallel_ffn_pattern(ffn));
-  all.push_back(mlp_pattern({kXieluMlp, kNormed, kBranch, {kUp, kDown}}));
+  for (const OpKind mlp : {kXieluMlp, kSquaredReluMlp})
+    all.push_back(mlp_pattern({mlp, kNormed, kBranch, {kUp, kDown}}));
+  for (const bool biased : {false, true}) all.push_back(squared_relu_experts_pattern(biased));
+  all.push_back(experts_beside_pattern());
   all.push_back(layer_input_pattern());
   all.push_back(delta_net_pattern());
   for (const bool joined : {false, true}) all.push_back(grouped_delta_net_pattern(joined));
   all.push_back(short_convolution_pattern());
-  all.push_back(mamba_pattern());
+  for (const bool beside : {false, true}) all.push_back(mamba_pattern(beside));
   return all;
 }
 
@@ -347,10 +389,16 @@ std::optional<LayerWeight> unused_vector(const Layer& layer) {
   return unused;
 }
 
-// An FFN that reads what attention reads is computed right behind it: the norm is still there.
+// An FFN or a mixer that reads what attention reads is computed right behind it: the norm is still
+// there.
 std::optional<Error> misplaced_ffn(const Model& model, int index,
                                    std::span<const FusedBlock> blocks) {
   const Layer& layer = model.layers[std::size_t(index)];
+  if (layer.has_parallel_mixer() &&
+      (blocks.size() < 2 || blocks[0] != FusedBlock::kAttention || blocks[1] != FusedBlock::kMamba))
+    return bad_input(
+        fmt::format("{}, layer {}: a mixer without a norm is executed behind attention",
+                    model.spec.name, index));
   if (!layer.has_parallel_ffn()) return std::nullopt;
   const bool behind =
       blocks.size() == 2 && blocks[0] == FusedBlock::kAttention && uses(layer.ops, kAttentionNorm);

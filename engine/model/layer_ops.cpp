@@ -23,6 +23,8 @@ std::string_view name_of(Activation activation) {
     case Activation::kGates: return "gates";
     case Activation::kAlpha: return "alpha";
     case Activation::kBeta: return "beta";
+    case Activation::kRouted: return "routed";
+    case Activation::kDense: return "dense";
   }
   return {};
 }
@@ -46,10 +48,15 @@ std::string_view name_of(OpKind kind) {
     case OpKind::kGeluFfn: return "gelu_ffn";
     case OpKind::kGeluMlp: return "gelu_mlp";
     case OpKind::kXieluMlp: return "xielu_mlp";
+    case OpKind::kSquaredReluMlp: return "squared_relu_mlp";
     case OpKind::kLayerInput: return "layer_input";
     case OpKind::kExperts: return "experts";
     case OpKind::kClampedExperts: return "clamped_experts";
+    case OpKind::kGeluExperts: return "gelu_experts";
+    case OpKind::kSquaredReluExperts: return "squared_relu_experts";
+    case OpKind::kSquaredReluShared: return "squared_relu_shared";
     case OpKind::kSharedExpert: return "shared_expert";
+    case OpKind::kAdd: return "add";
     case OpKind::kAddResidual: return "add_residual";
     case OpKind::kScale: return "scale";
     case OpKind::kTakeQuery: return "take_query";

@@ -24,8 +24,10 @@ enum class Activation {
   kGates,        // of what attention or a mixer gives
   kAlpha,        // [mixer's heads]: how fast a state decays
   kBeta,         // [mixer's heads]: how much of a state a token replaces
+  kRouted,       // [hidden]: the input of a router that has a norm of its own
+  kDense,        // [hidden]: the output of an FFN beside experts
 };
-inline constexpr int kActivationCount = int(Activation::kBeta) + 1;
+inline constexpr int kActivationCount = int(Activation::kDense) + 1;
 
 /// The kinds of operations: their output as a function of `in` and the weights w0, w1, ...
 enum class OpKind {
@@ -47,10 +49,11 @@ enum class OpKind {
   // out = attention of query `in` over the cache and the new kKey, kValue; w0: sinks, one more
   // logit of each head, which the softmax counts and no value has
   kAttention,
-  kGatedFfn,  // out = w2 (silu(w0 in) * (w1 in)): gate, up and down
-  kGeluFfn,   // out = w2 (gelu(w0 in) * (w1 in)), gelu by tanh
-  kGeluMlp,   // out = w1 gelu(w0 in + w2) + w3: up and down; without w2, w3: 0
-  kXieluMlp,  // out = w1 xielu(w0 in), by the layer's Xielu
+  kGatedFfn,        // out = w2 (silu(w0 in) * (w1 in)): gate, up and down
+  kGeluFfn,         // out = w2 (gelu(w0 in) * (w1 in)), gelu by tanh
+  kGeluMlp,         // out = w1 gelu(w0 in + w2) + w3: up and down; without w2, w3: 0
+  kXieluMlp,        // out = w1 xielu(w0 in), by the layer's Xielu
+  kSquaredReluMlp,  // out = w1 max(w0 in, 0)^2
   // out = w1 (gelu(w0 in) * the token's input of this layer)
   kLayerInput,
   // out = the gated FFNs that the router w0 chooses; w1, w2, w3: their stacks; w4: the router's
@@ -58,9 +61,16 @@ enum class OpKind {
   // choice alone
   kExperts,
   kClampedExperts,  // the same with clamped SwiGLU: (clamp(up) + 1) * g * sigmoid(1.702 g)
+  // The same with GELU, of a router that reads kRouted; kExpertScale: of what experts give
+  kGeluExperts,
+  // Experts without a gate, whose ups are squared where they are positive: w1, w2: stacks of up and
+  // down
+  kSquaredReluExperts,
+  kSquaredReluShared,  // out = out + w1 max(w0 in, 0)^2
   // out = out + gated FFN of `in` (gate, up, down), which w3, if any, multiplies by sigmoid(w3 .
   // in)
   kSharedExpert,
+  kAdd,          // out = out + in
   kAddResidual,  // out = out + residual_scale * in
   kScale,        // out = in * w0, one number
   kTakeQuery,    // out = the first half of each head of `in`, which is twice as wide

@@ -43,6 +43,7 @@ enum class LayerWeight {
   kMixerNorm,
   kMixerOut,
   kFfnNorm,
+  kFfnNormBias,
   kFfnPostNorm,
   kGate,
   kUp,
@@ -55,7 +56,12 @@ enum class LayerWeight {
   kLayerScale,
   kRouter,
   kSelectionBias,
+  kRouterNorm,
+  kExpertNorm,
+  kExpertPostNorm,
+  kExpertScale,
   kSharedRouter,
+  kSharedPostNorm,
   kSharedGate,
   kSharedUp,
   kSharedDown,
@@ -111,6 +117,7 @@ void for_each_weight(const Visit& visit, Layers&... layers) {
   visit(kMixerNorm, layers.mixer_norm...);
   visit(kMixerOut, layers.mixer_out...);
   visit(kFfnNorm, layers.ffn_norm...);
+  visit(kFfnNormBias, layers.ffn_norm_bias...);
   visit(kFfnPostNorm, layers.ffn_post_norm...);
   visit(kGate, layers.gate...);
   visit(kUp, layers.up...);
@@ -123,7 +130,12 @@ void for_each_weight(const Visit& visit, Layers&... layers) {
   visit(kLayerScale, layers.layer_scale...);
   visit(kRouter, layers.router...);
   visit(kSelectionBias, layers.selection_bias...);
+  visit(kRouterNorm, layers.router_norm...);
+  visit(kExpertNorm, layers.expert_norm...);
+  visit(kExpertPostNorm, layers.expert_post_norm...);
+  visit(kExpertScale, layers.expert_scale...);
   visit(kSharedRouter, layers.shared_router...);
+  visit(kSharedPostNorm, layers.shared_post_norm...);
   visit(kSharedGate, layers.shared_gate...);
   visit(kSharedUp, layers.shared_up...);
   visit(kSharedDown, layers.shared_down...);

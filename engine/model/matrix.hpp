@@ -25,15 +25,16 @@ struct Matrix {
   const std::byte* row(std::int64_t i) const { return data + i * row_bytes(); }
 };
 
-/// Contiguous matrices of equal shape: a layer's experts.
+/// Matrices of equal shape, at equal distances: a layer's experts.
 struct MatrixStack {
   Matrix first;
   int count = 0;
+  std::int64_t stride = 0;  // bytes from one to the next; 0: they are contiguous
 
   explicit operator bool() const { return bool(first); }
   Matrix at(int i) const {
     Matrix m = first;
-    m.data += i * first.bytes();
+    m.data += i * (stride > 0 ? stride : first.bytes());
     return m;
   }
 };

@@ -31,6 +31,14 @@ bool Layer::has_parallel_ffn() const {
   });
 }
 
+bool Layer::has_parallel_mixer() const {
+  const auto at = std::ranges::find_if(ops, [](const LayerOp& op) {
+    return op.kind == OpKind::kLinear && op.weights.front() == LayerWeight::kMixerIn;
+  });
+  return at != ops.end() && at != ops.begin() && at->in == Activation::kNormed &&
+         (at - 1)->out != Activation::kNormed;
+}
+
 bool Layer::norms_values() const {
   return std::ranges::any_of(ops, [](const LayerOp& op) {
     return op.kind == OpKind::kHeadRmsNorm && op.out == Activation::kValue;

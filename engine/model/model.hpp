@@ -88,7 +88,7 @@ struct Layer {
   std::vector<float> mixer_taps;       // of the convolution, [value][token], the newest last
   std::vector<float> mixer_taps_bias;  // empty: none
   std::vector<float> mixer_time_bias, mixer_decay, mixer_skip, mixer_norm;
-  std::vector<float> ffn_norm;
+  std::vector<float> ffn_norm, ffn_norm_bias;             // the bias: empty: none
   std::vector<float> attention_post_norm, ffn_post_norm;  // of what is added; empty: none
   Matrix gate, up, down;  // matrices of a dense FFN; without a gate: up and down
   std::vector<float> up_bias, down_bias;
@@ -99,6 +99,10 @@ struct Layer {
   std::vector<float> layer_scale;     // one number, by which the layer's result is multiplied
   Matrix router;                      // router of a MoE layer: a row per expert
   std::vector<float> selection_bias;  // added to experts' probabilities for the choice; empty: none
+  // Of experts beside a dense FFN (the shared ones' matrices): norms of what the router and the
+  // experts read, and of what either gives. The router's is divided by the root of its width, as
+  // its input is. A factor of each expert's output. Empty: none.
+  std::vector<float> router_norm, expert_norm, expert_post_norm, expert_scale, shared_post_norm;
   Matrix shared_gate, shared_up, shared_down;  // of the expert that all tokens pass
   std::vector<float> shared_router;            // sigmoid of its product weights that expert
   MatrixStack expert_gate, expert_up, expert_down;
@@ -122,7 +126,11 @@ struct Layer {
   /// ... and mixer_in has gates of heads beside what is convolved, by group.
   bool has_grouped_gates() const { return uses(ops, OpKind::kTakeGroupGates); }
   bool has_clamped_experts() const { return uses(ops, OpKind::kClampedExperts); }
-  bool has_shared_expert() const { return uses(ops, OpKind::kSharedExpert); }
+  bool has_shared_expert() const { return uses(ops, LayerWeight::kSharedUp); }
+  /// True if a recurrent mixer reads what attention reads, side by side.
+  bool has_parallel_mixer() const;
+  /// True if experts have no gate: up is activated.
+  bool has_gated_experts() const { return bool(expert_gate); }
   bool has_gelu() const { return uses(ops, OpKind::kGeluFfn); }
   /// True if the FFN reads what attention reads, side by side.
   bool has_parallel_ffn() const;

@@ -12,9 +12,10 @@ namespace {
 using Tensors = std::vector<Tensor>;
 using Role = TensorRole;
 
-// What all published models have.
+// What all published models have; Mamba 2 has states of one of two sizes.
 constexpr std::int64_t kConvolvedTokens = 4;
 constexpr std::int64_t kStateSize = 128;
+constexpr std::int64_t kMambaStates[] = {kStateSize, 256};
 
 bool only_convolves(const ModelSpec& m) {
   return m.architecture == "lfm2" || m.architecture == "lfm2moe";
@@ -39,16 +40,16 @@ Counts counts_of(const ModelSpec& m) {
           (r.layer_parameters - r.layer_f32_parameters) / m.hidden};
 }
 
-// Mamba 2, of inner size i, convolved width c, h heads, and n = 1 if there is a norm:
-//   state = 128 i + 3 c      rows = 2 i + c + h      vectors = 5 c + 3 h + n i
-MixerWidths mamba_2(const ModelSpec& m) {
+// Mamba 2, of inner size i, convolved width c, h heads, states of s, and n = 1 if there is a norm:
+//   state = s i + 3 c      rows = 2 i + c + h      vectors = 5 c + 3 h + n i
+MixerWidths mamba_2(const ModelSpec& m, std::int64_t state) {
   const Counts n = counts_of(m);
   const std::int64_t norm = is_normed(m) ? 1 : 0;
-  MixerWidths w{.conv_kernel = kConvolvedTokens, .state_size = kStateSize};
-  w.inner_size = (2 * n.state - 3 * (n.vectors - 3 * n.rows)) / (2 * kStateSize + 18 - 3 * norm);
-  const std::int64_t convolved = (n.state - kStateSize * w.inner_size) / 3;
+  MixerWidths w{.conv_kernel = kConvolvedTokens, .state_size = state};
+  w.inner_size = (2 * n.state - 3 * (n.vectors - 3 * n.rows)) / (2 * state + 18 - 3 * norm);
+  const std::int64_t convolved = (n.state - state * w.inner_size) / 3;
   w.time_step_rank = n.rows - 2 * w.inner_size - convolved;
-  w.group_count = (convolved - w.inner_size) / (2 * kStateSize);
+  w.group_count = (convolved - w.inner_size) / (2 * state);
   return w;
 }
 
@@ -140,17 +141,27 @@ Tensors all_tensors(const ModelSpec& m, const MixerWidths& w, const Tensor& stan
   return layer.tensors;
 }
 
-MixerWidths widths_of(const ModelSpec& m) {
-  // A short convolution has as many weights for each value, and all else is quantised.
-  if (only_convolves(m)) return {.conv_kernel = m.recurrent->layer_f32_parameters / m.hidden};
-  return is_delta_net(m) ? delta_net(m) : mamba_2(m);
-}
-
 // Heads are of one width, and groups of as many of them.
 bool is_whole(const ModelSpec& m, const MixerWidths& w) {
   if (w.inner_size <= 0 || w.time_step_rank <= 0 || w.group_count <= 0) return false;
   return w.inner_size % w.time_step_rank == 0 && w.time_step_rank % w.group_count == 0 &&
          (!is_delta_net(m) || w.inner_size == w.time_step_rank * w.state_size);
+}
+
+// True if a layer of these widths has the spec's numbers of weights and of values in a state.
+bool has_counts(const ModelSpec& m, const MixerWidths& w) {
+  const RecurrentLayers counts = recurrent_layers(m, w);
+  return counts.layer_parameters == m.recurrent->layer_parameters &&
+         counts.state_bytes == m.recurrent->state_bytes;
+}
+
+MixerWidths widths_of(const ModelSpec& m) {
+  // A short convolution has as many weights for each value, and all else is quantised.
+  if (only_convolves(m)) return {.conv_kernel = m.recurrent->layer_f32_parameters / m.hidden};
+  if (is_delta_net(m)) return delta_net(m);
+  for (const std::int64_t state : kMambaStates)
+    if (const MixerWidths w = mamba_2(m, state); is_whole(m, w) && has_counts(m, w)) return w;
+  return mamba_2(m, kStateSize);
 }
 
 }  // namespace

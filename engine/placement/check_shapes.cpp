@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <span>
 #include <string>
 
 #include "engine/model/fused_blocks.hpp"
@@ -11,7 +12,7 @@ namespace rigcast::engine {
 namespace {
 
 constexpr std::int64_t kMaxHeadDim = 512;
-constexpr std::int64_t kMaxMambaHead = 128;
+constexpr std::int64_t kMaxMambaHead = 128, kMambaState = 128;
 constexpr std::int64_t kMaxRowWidth = 65536;
 constexpr int kMaxExperts = 1024, kMaxExpertsUsed = 32, kMaxExpertGroups = 32;
 
@@ -41,14 +42,24 @@ bool mixes_tokens(FusedBlock block) {
   return block == kAttention || block == kDeltaNet || block == kMamba || block == kShortConvolution;
 }
 
+// What mixes tokens, perhaps a mixer beside it, then an FFN or experts, and a token's input of the
+// layer behind them; or one of these alone.
+bool is_in_order(std::span<const FusedBlock> blocks, bool mixer_beside) {
+  const auto feeds = [](FusedBlock block) {
+    return block == FusedBlock::kFfn || block == FusedBlock::kExperts;
+  };
+  if (blocks.size() == 1) return mixes_tokens(blocks[0]) || feeds(blocks[0]);
+  if (mixer_beside) blocks = blocks.subspan(1);
+  const bool has_input = blocks.size() == 3 && blocks[2] == FusedBlock::kLayerInput;
+  return (blocks.size() == 2 || has_input) && mixes_tokens(blocks[0]) && feeds(blocks[1]);
+}
+
 // Blocks come in the order in which HostPlacement::calls() has the host answer for them.
 std::optional<Error> refuse_operations(const Model& model) {
   if (auto error = check_layers(model, decoder_blocks(), "a GPU")) return error;
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     const auto blocks = fuse(model.layers[i].ops, decoder_blocks()).value();
-    const bool has_input = blocks.size() == 3 && blocks[2] == FusedBlock::kLayerInput;
-    if ((blocks.size() != 2 && !has_input) || !mixes_tokens(blocks[0]) ||
-        (blocks[1] != FusedBlock::kFfn && blocks[1] != FusedBlock::kExperts))
+    if (!is_in_order(blocks, model.layers[i].has_parallel_mixer()))
       return refused(fmt::format("{}, layer {},", model.spec.name, i),
                      "a layer is attention, then an FFN or experts there");
   }
@@ -63,11 +74,12 @@ std::optional<Error> refuse_mixer_widths(const Model& model) {
     if (!uses(l.ops, OpKind::kMamba)) continue;
     const std::int64_t head = m.inner_size / m.time_step_rank, group = m.inner_size / m.group_count;
     if (head * m.time_step_rank != m.inner_size || m.time_step_rank % m.group_count != 0 ||
-        head % 4 != 0 || head > kMaxMambaHead || group % 32 != 0)
+        head % 4 != 0 || head > kMaxMambaHead || group % 32 != 0 || m.state_size != kMambaState)
       return refused(
-          fmt::format("{} with {} heads of Mamba 2 of {} values in {} groups", model.spec.name,
-                      m.time_step_rank, head, m.group_count),
-          fmt::format("heads are a multiple of 4 up to {} there, and groups of 32", kMaxMambaHead));
+          fmt::format("{} with {} heads of Mamba 2 of {} values in {} groups, and states of {}",
+                      model.spec.name, m.time_step_rank, head, m.group_count, m.state_size),
+          fmt::format("heads are a multiple of 4 up to {} there, groups of 32, and states of {}",
+                      kMaxMambaHead, kMambaState));
   }
   return std::nullopt;
 }
@@ -75,12 +87,22 @@ std::optional<Error> refuse_mixer_widths(const Model& model) {
 // What CPUs compute and kernels of a GPU do not.
 std::optional<Error> refuse_weights(const Model& model) {
   for (const Layer& l : model.layers) {
-    if (l.has_parallel_ffn() && (!l.attention_post_norm.empty() || !l.ffn_post_norm.empty() ||
-                                 model.hyper.residual_scale != 1))
-      return refused(fmt::format("{} with norms or scales behind attention and an FFN beside it",
-                                 model.spec.name),
+    const bool beside = l.has_parallel_ffn() || l.has_parallel_mixer();
+    if (beside && (!l.attention_post_norm.empty() || !l.ffn_post_norm.empty() ||
+                   model.hyper.residual_scale != 1))
+      return refused(fmt::format("{} with norms or scales behind attention and {} beside it",
+                                 model.spec.name, l.has_parallel_ffn() ? "an FFN" : "a mixer"),
                      "their results are added as they are there");
-    if (l.has_shared_expert() && !l.ffn_post_norm.empty())
+    const bool has_norms_of_experts = !l.router_norm.empty();
+    if (has_norms_of_experts && l.ffn_post_norm.empty())
+      return refused(fmt::format("{} with experts beside a dense FFN and no norm of their sum",
+                                 model.spec.name),
+                     "the sum has one there");
+    const bool has_biases = !l.attention_norm_bias.empty() || !l.ffn_norm_bias.empty();
+    if (has_biases && (!uses(l.ops, OpKind::kLayerNorm) || !l.ffn_norm_bias.empty()))
+      return refused(fmt::format("{} with biases of norms of squares", model.spec.name),
+                     "norms with a bias subtract the mean there");
+    if (l.has_shared_expert() && !l.ffn_post_norm.empty() && !has_norms_of_experts)
       return refused(fmt::format("{} with shared experts and a norm of their sum", model.spec.name),
                      "the host may compute the others");
     const bool has_norms = !l.q_norm.empty() || !l.k_norm.empty();

@@ -16,7 +16,8 @@ HostPlacement::HostPlacement(const ModelSpec& spec, const Placement& placement, 
     const DeviceIndex experts = in_prompts ? p.experts : p.decode_experts_on;
     part.layer = p.decode_on == kHost && !in_prompts;
     part.recurrent = spec.has_recurrent_mixer(i);
-    part.cache = !part.layer && !in_prompts && !part.recurrent && p.decode_cache_on == kHost;
+    part.attends = spec.has_attention(i);
+    part.cache = !part.layer && !in_prompts && part.attends && p.decode_cache_on == kHost;
     part.moe = spec.is_moe_layer(i);
     part.kv = spec.has_kv(i);
     // The host attends where the cache is to which the layer attends.
@@ -27,7 +28,8 @@ HostPlacement::HostPlacement(const ModelSpec& spec, const Placement& placement, 
     part.experts = !part.layer && part.moe && experts == kHost;
     part.streamed = placement.streams_weights(i);
     // Caches of these are staged one by one.
-    part.offloadable = placement.offloadable(i) && !part.recurrent && spec.shared_kv_layers == 0;
+    part.offloadable =
+        placement.offloadable(i) && !part.recurrent && part.kv && spec.shared_kv_layers == 0;
     parts_.push_back(part);
   }
 }
@@ -118,7 +120,7 @@ std::vector<HostOp> HostPlacement::calls() const {
     }
     if (cache(i))
       calls.push_back({kCache, i, i + 1});
-    else if (splits_cold_kv_ && !part(i).recurrent)
+    else if (splits_cold_kv_ && part(i).attends)
       calls.push_back({kCold, i, i + 1});
     if (experts(i)) calls.push_back({kExperts, i, i + 1});
     ++i;

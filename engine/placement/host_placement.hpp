@@ -87,7 +87,7 @@ class HostPlacement {
  private:
   struct Part {
     bool layer = false, cache = false, experts = false, streamed = false, offloadable = false,
-         moe = false, kv = true, recurrent = false;
+         moe = false, kv = true, attends = true, recurrent = false;
   };
   Part part(int i) const { return parts_.empty() ? Part{} : parts_[std::size_t(i)]; }
   std::vector<int> layers_with_cache(bool on_host) const;

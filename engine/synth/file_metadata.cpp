@@ -106,6 +106,12 @@ void state_space(Keys& keys) {
   keys.count("ssm.group_count", w.group_count);
 }
 
+// llama.cpp wants the number of both kinds of norms.
+void single_blocks(Keys& keys) {
+  state_space(keys);
+  keys.set("attention.layer_norm_epsilon", default_hyperparameters(keys.model).norm_eps);
+}
+
 void delta_net(Keys& keys) {
   state_space(keys);
   sections(keys);
@@ -155,7 +161,8 @@ constexpr FileArchitecture kArchitectures[] = {
     {"minimax-m2"},
     {"mistral3"},
     {"mistral4", latent},
-    {"nemotron_h", state_space},
+    {"nemotron_h", single_blocks},
+    {"nemotron_h_moe", single_blocks},
     {"olmo2"},
     {"olmoe"},
     {"phi2"},
@@ -183,7 +190,11 @@ const FileArchitecture* find(std::string_view name) {
 // The inner width of dense layers; where layers are one block alone, of every layer.
 void set_ffn(Keys& keys) {
   const ModelSpec& m = keys.model;
-  const std::int64_t ffn = m.ffn > 0 || !m.moe ? m.ffn : m.moe->expert_ffn;
+  const Architecture* const known = find_architecture(m.architecture);
+  const bool beside = m.moe && known && known->experts_beside;
+  const std::int64_t ffn = beside                ? m.moe->shared_ffn
+                           : m.ffn > 0 || !m.moe ? m.ffn
+                                                 : m.moe->expert_ffn;
   if (m.pattern.empty()) return keys.count("feed_forward_length", ffn);
   std::vector<std::int32_t> widths;
   for (int i = 0; i < m.layers; ++i) widths.push_back(m.has_ffn(i) ? std::int32_t(ffn) : 0);

@@ -163,6 +163,11 @@ WeightScales weight_scales(const Tensor& t, SynthTraits traits) {
     const int lower = traits.unscaled_scores && t.name.ends_with(".attn_q_norm.weight")
                           ? std::ilogb(std::sqrt(double(t.shape[0])))
                           : 0;
+    // The router's input is divided by the root of its width.
+    if (t.name.ends_with(".ffn_gate_inp.scale")) {
+      const int root = std::ilogb(std::sqrt(double(t.shape[0])));
+      return around(t.format, std::ldexp(1.0f, root), root - 3);
+    }
     if (t.role == TensorRole::kNorm) return around(t.format, std::ldexp(1.0f, -lower), -3 - lower);
     if (t.role == TensorRole::kBias) return around(t.format, 0, -5);
     WeightScales ones;

@@ -101,10 +101,12 @@ inline bool is_one_of(std::string_view name, std::initializer_list<std::string_v
 
 /// Heads of 128 values, as all published models of a delta net have; those of Mamba are twice as
 /// wide as the embedding, together; two share a key. Layers that attend are every
-/// fourth, or every second.
-inline void give_recurrent_layers(ModelSpec& m) {
+/// fourth, or every second; or all, or those of a pattern.
+inline void give_recurrent_layers(ModelSpec& m, bool experts) {
   const bool is_delta_net = is_one_of(m.architecture, {"qwen35", "qwen35moe", "qwen3next"});
-  const bool is_mamba = m.architecture == "granitehybrid";
+  const bool single = m.architecture.starts_with("nemotron_h");
+  const bool beside = m.architecture == "falcon-h1";
+  const bool is_mamba = m.architecture == "granitehybrid" || single || beside;
   if (!is_delta_net && !is_mamba && !m.architecture.starts_with("lfm2")) return;
   m.attention_gate = is_delta_net;
   const MixerWidths widths = is_delta_net ? MixerWidths{4, 4 * 128, 128, 4, 2}
@@ -112,18 +114,22 @@ inline void give_recurrent_layers(ModelSpec& m) {
                                           : MixerWidths{3};
   m.recurrent = recurrent_layers(m, widths);
   if (is_delta_net) m.recurrent->full_attention_every = 4;
-  for (int i = 1; i < m.layers && !is_delta_net; i += 2) m.recurrent->attention_layers.push_back(i);
+  m.recurrent->parallel = beside;
+  for (int i = 0; single && i < m.layers; ++i) m.pattern += experts ? "ME*E"[i % 4] : "M-*-"[i % 4];
+  if (is_delta_net || beside || single) return;
+  for (int i = 1; i < m.layers; i += 2) m.recurrent->attention_layers.push_back(i);
 }
 
 /// What all models of an architecture have.
-inline void give_own_traits(ModelSpec& m) {
+inline void give_own_traits(ModelSpec& m, bool experts) {
   const std::string_view a = m.architecture;
   m.qkv_bias |= is_one_of(
       a, {"qwen2", "qwen2moe", "qwen2vl", "seed_oss", "glm4", "glm4moe", "gpt-oss", "phi2"});
-  m.output_bias |= is_one_of(a, {"gpt-oss", "phi2"});
+  m.qkv_bias |= a == "phimoe";
+  m.output_bias |= is_one_of(a, {"gpt-oss", "phi2", "phimoe"});
   m.ffn_bias = a == "phi2";
-  m.norm_bias = is_one_of(a, {"phi2", "falcon"});
-  m.gated_ffn = !is_one_of(a, {"phi2", "falcon", "apertus"});
+  m.norm_bias = is_one_of(a, {"phi2", "falcon", "phimoe"});
+  m.gated_ffn = !is_one_of(a, {"phi2", "falcon", "apertus", "nemotron_h", "nemotron_h_moe"});
   m.layer_scale = a == "gemma4";
   m.attention_sinks = a == "gpt-oss";
   m.qk_norm_wide =
@@ -134,15 +140,17 @@ inline void give_own_traits(ModelSpec& m) {
   m.fused_qkv = is_one_of(a, {"phi2", "phi3", "falcon", "bailingmoe2"});
   m.fused_gate_up = is_one_of(a, {"phi3", "glm4"});
   if (is_one_of(a, {"gemma2", "gemma3", "gemma4", "glm4"})) m.norms_per_layer = 4;
-  if (is_one_of(a, {"command-r", "cohere2", "phi2", "falcon"})) m.norms_per_layer = 1;
+  if (a == "gemma4" && experts) m.norms_per_layer = 8;
+  if (is_one_of(a, {"command-r", "cohere2", "phi2", "falcon", "nemotron_h", "nemotron_h_moe"}))
+    m.norms_per_layer = 1;
 }
 
 /// What all mixtures of an architecture have.
 inline void give_own_traits(std::string_view a, MixtureOfExperts& moe) {
   moe.expert_bias = a == "gpt-oss";
-  moe.router_bias =
-      moe.expert_bias || is_one_of(a, {"glm4moe", "minimax-m2", "ernie4_5-moe", "bailingmoe2",
-                                       "dots1", "exaone-moe", "hy_v3", "lfm2moe"});
+  moe.router_bias = moe.expert_bias ||
+                    is_one_of(a, {"glm4moe", "minimax-m2", "ernie4_5-moe", "bailingmoe2", "dots1",
+                                  "exaone-moe", "hy_v3", "lfm2moe", "gemma4", "nemotron_h_moe"});
   moe.shared_gate = moe.shared_ffn > 0 && is_one_of(a, {"qwen2moe", "qwen35moe", "qwen3next"});
 }
 
@@ -166,8 +174,8 @@ inline ModelSpec tiny_spec(const TinyTraits& t) {
   m.qkv_bias = t.qkv_bias;
   m.output_bias = t.output_bias;
   m.qk_norm = t.qk_norm;
-  tiny_detail::give_own_traits(m);
-  tiny_detail::give_recurrent_layers(m);
+  tiny_detail::give_own_traits(m, t.experts > 0);
+  tiny_detail::give_recurrent_layers(m, t.experts > 0);
   m.rope_freqs = t.rope_freqs;
   m.rope_factors = t.rope_factors;
   if (t.window > 0)

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "tests/peers/family_logits.hpp"
 
@@ -20,8 +21,10 @@ TEST_CASE("Families have llama.cpp's logits", "[peers][families]") {
   RIGCAST_NEEDS_LLAMA_CPP();
   test::LlamaCpp llama(*test::llama_cpp_folder());
   const test::Folder folder;
-  for (const FamilyFile& family : family_files()) {
+  for (FamilyFile family : family_files()) {
     if (!family.as_llama_cpp) continue;
+    // The table of GELU would decide near ties of routers: there every token has all experts.
+    if (family.traits.architecture == "gemma4") family = without_choice(std::move(family));
     const std::string bytes = fixtures::bytes_of(family);
     const std::string path = folder / "model.gguf";
     std::ofstream(path, std::ios::binary) << bytes;

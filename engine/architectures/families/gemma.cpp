@@ -1,5 +1,5 @@
 // Gemma 1 to 4: GELU, an embedding that is scaled; from Gemma 2 on four norms and windows; in Gemma
-// 4 heads of another width in layers with a window.
+// 4 heads of another width in layers with a window, and in 26B-A4B experts beside a dense FFN.
 
 #include <cmath>
 
@@ -90,12 +90,19 @@ constexpr Architecture gemma3() {
 constexpr std::string_view kGemma4Keys[] = {"attention.value_length_swa",
                                             "rope.dimension_count_swa"};
 
+// A dense FFN beside experts has its usual names.
+constexpr WeightName kGemma4Names[] = {{LayerWeight::kSharedGate, "ffn_gate.weight"},
+                                       {LayerWeight::kSharedUp, "ffn_up.weight"},
+                                       {LayerWeight::kSharedDown, "ffn_down.weight"}};
+
 constexpr Architecture gemma4() {
   Architecture a = gemma3();
   a.name = "gemma4";
   a.layers_differ = true;
+  a.experts_beside = true;
   a.set_usual = set_gemma4;
   a.own_keys = kGemma4Keys;
+  a.names = kGemma4Names;
   return a;
 }
 

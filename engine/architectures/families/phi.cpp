@@ -1,5 +1,6 @@
 // Phi-3, Phi-4 and Phi-4-mini: q, k and v in one matrix, gate and up in one; longrope. Phi-2:
-// biases everywhere, attention and an FFN without a gate read one norm.
+// biases everywhere, attention and an FFN without a gate read one norm. Phi-3.5 MoE: biases of
+// norms and attention, and experts, which are chosen and weighted as llama.cpp does.
 
 #include <cmath>
 
@@ -45,6 +46,13 @@ constexpr Architecture kArchitectures[] = {{.name = "phi2",
                                             .rope_pairs = RopePairs::kNeox,
                                             .norm_eps = 1e-5f,
                                             .rope_base = rope_base,
+                                            .set_usual = set_longrope,
+                                            .keys = &kDecoderKeys},
+                                           {.name = "phimoe",
+                                            .rope_pairs = RopePairs::kNeox,
+                                            .norm_eps = 1e-5f,
+                                            .rope_base = rope_base,
+                                            .biased_norms = true,
                                             .set_usual = set_longrope,
                                             .keys = &kDecoderKeys}};
 

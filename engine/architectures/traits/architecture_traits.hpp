@@ -19,7 +19,7 @@ enum class NormPlan {
   kShared,  // one, of what attention and FFN both read, side by side
 };
 
-enum class FfnActivation { kSilu, kGelu, kClampedSwiglu, kXielu };
+enum class FfnActivation { kSilu, kGelu, kClampedSwiglu, kXielu, kSquaredRelu };
 
 /// What mixes tokens in recurrent layers.
 enum class Mixer { kNone, kShortConvolution, kDeltaNet, kMamba };
@@ -47,9 +47,15 @@ struct Architecture {
   float (*rope_base)(const ModelSpec& spec) = nullptr;
 
   NormPlan norms = NormPlan::kBefore;
-  bool layer_norm = false;  // norms subtract the mean
+  bool layer_norm = false;    // norms subtract the mean
+  bool biased_norms = false;  // norms that do not may have biases all the same
   FfnActivation activation = FfnActivation::kSilu;
   Mixer mixer = Mixer::kNone;
+  bool mixes_beside = false;   // attention and the mixer of every layer read one norm
+  bool normed_mixer = true;    // what Mamba 2 gives is normed
+  bool single_blocks = false;  // a layer is a mixer, attention, or an FFN (ModelSpec::pattern)
+  /// Experts, if any, are beside a dense FFN, with norms of their own.
+  bool experts_beside = false;
   /// Neighbouring heads of a delta net share keys, and the two gates of their states are in one
   /// matrix, by group.
   bool grouped_heads = false;

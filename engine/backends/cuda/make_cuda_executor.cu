@@ -146,6 +146,13 @@ std::optional<Error> refuse_model(const Model& model, const HostPlacement& parts
                       "the GPU has",
                       model.spec.name, layer, from),
           "other --gpu-layers");
+  for (int layer = 0; layer < model.spec.layers; ++layer)
+    if (parts.experts(layer) && !model.layers[std::size_t(layer)].router_norm.empty())
+      return bad_input(
+          fmt::format("{}: experts of layer {} are the host's, and the dense FFN beside "
+                      "them the GPU's, which is not executed: their sum has a norm",
+                      model.spec.name, layer),
+          "--gpu-layers with fewer layers, of which the GPU has all");
   constexpr int kWideHeadBytes = 84 << 10;  // of tiles of 16 tokens, and of queries
   const int room = device_facts().block_shared_bytes;
   for (const Layer& l : model.layers)

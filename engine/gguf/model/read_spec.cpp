@@ -64,6 +64,7 @@ class SpecReader {
     read_heads();
     read_vocabulary();
     read_experts();
+    read_pattern();
     read_ffn();
     read_window();
     read_latent_attention();
@@ -84,6 +85,7 @@ class SpecReader {
   void read_head_widths();
   void read_vocabulary();
   void read_experts();
+  void read_pattern();
   void read_ffn();
   void read_window();
   void read_full_layers(SlidingWindow& window);
@@ -100,10 +102,15 @@ class SpecReader {
   std::string key(std::string_view end) const {
     return fmt::format("{}.{}", spec_.architecture, end);
   }
-  // What the architecture has in recurrent layers.
+  // What the architecture has in recurrent layers, and whether it has a trait; one that is not
+  // executed has none.
   Mixer mixer() const {
     const Architecture* const known = find_architecture(spec_.architecture);
     return known ? known->mixer : Mixer::kNone;
+  }
+  bool is(bool Architecture::*trait) const {
+    const Architecture* const known = find_architecture(spec_.architecture);
+    return known && known->*trait;
   }
   // The tensor of that name in the first layer that has it, or outside of layers.
   const TensorInfo* trait(std::string_view name) const {
@@ -273,19 +280,48 @@ void SpecReader::read_experts() {
   const bool own = meta_.has(key("expert_feed_forward_length"));
   moe.expert_ffn =
       meta_.integer(key(own ? "expert_feed_forward_length" : "feed_forward_length"), 1, kMaxWidth);
-  moe.shared_ffn = rows_of("ffn_up_shexp.weight");
+  // Experts beside a dense FFN: it counts as a shared one.
+  const bool beside = has("pre_ffw_norm_2.weight");
+  moe.shared_ffn = rows_of(beside ? "ffn_up.weight" : "ffn_up_shexp.weight");
   moe.shared_gate = has("ffn_gate_inp_shexp.weight");
   moe.dense_layers = int(meta_.integer_or(key("leading_dense_block_count"), 0, 0, spec_.layers));
   moe.every = int(meta_.integer_or(key("interleave_moe_layer_step"), 1, 1, 1000));
-  moe.router_bias = has("ffn_gate_inp.bias") || has("exp_probs_b.bias") || has("exp_probs_b");
+  moe.router_bias = has("ffn_gate_inp.bias") || has("exp_probs_b.bias") || has("exp_probs_b") ||
+                    has("ffn_down_exps.scale");
   moe.expert_bias = has("ffn_up_exps.bias") || has("ffn_down_exps.bias");
   spec_.moe = moe;
+}
+
+// Layers of one block alone: those with KV heads attend, those with an FFN's width have one, and
+// all others are recurrent.
+void SpecReader::read_pattern() {
+  if (!is(&Architecture::single_blocks) || meta_.error()) return;
+  const std::string name = key("feed_forward_length");
+  const Value* const value = file_.metadata().find(name);
+  const auto widths = value ? value->integers() : std::nullopt;
+  if (!widths || widths->size() != std::size_t(spec_.layers) || !spec_.recurrent)
+    return meta_.refuse(fmt::format("\"{}\" and \"{}\" are not numbers of each of {} layers", name,
+                                    key("attention.head_count_kv"), spec_.layers));
+  const std::vector<int> attending = std::exchange(spec_.recurrent->attention_layers, {});
+  for (int layer = 0; layer < spec_.layers; ++layer) {
+    const std::int64_t width = (*widths)[std::size_t(layer)];
+    const bool attends = std::ranges::find(attending, layer) != attending.end();
+    const bool routes = file_.find_tensor(fmt::format("blk.{}.ffn_gate_inp.weight", layer));
+    if (width > 0 && !routes && spec_.ffn == 0) spec_.ffn = width;
+    if (width < 0 || width > kMaxWidth || (attends && width > 0) ||
+        (width > 0 && !routes && width != spec_.ffn))
+      return meta_.refuse(
+          fmt::format("\"{}\" is {} of layer {}, which is not understood", name, width, layer),
+          std::string(kUseCatalogue));
+    spec_.pattern += attends ? '*' : width == 0 ? 'M' : routes ? 'E' : '-';
+  }
 }
 
 void SpecReader::read_ffn() {
   const bool dense = !spec_.moe || spec_.moe->dense_layers > 0 || spec_.moe->every > 1;
   const std::int64_t up = rows_of("ffn_up.weight");
-  if (dense) spec_.ffn = meta_.integer(key("feed_forward_length"), 1, kMaxWidth);
+  if (dense && spec_.pattern.empty())
+    spec_.ffn = meta_.integer(key("feed_forward_length"), 1, kMaxWidth);
   if (has("ffn_gate.weight") || has("ffn_gate_exps.weight") || has("ffn_gate_up_exps.weight"))
     return;
   spec_.fused_gate_up = dense && up == 2 * spec_.ffn;
@@ -405,9 +441,10 @@ void SpecReader::read_indexer() {
 int SpecReader::count_norms() const {
   int count = 0;
   for (const char* name : {"attn_norm", "attn_norm_2", "ffn_norm", "post_attention_norm",
-                           "post_ffw_norm", "attn_post_norm", "ffn_post_norm", "layer_output_norm"})
+                           "post_ffw_norm", "attn_post_norm", "ffn_post_norm", "layer_output_norm",
+                           "post_ffw_norm_1", "pre_ffw_norm_2", "post_ffw_norm_2"})
     count += has(std::string(name) + ".weight");
-  return count;
+  return count + has("ffn_norm") + has("ffn_gate_inp.scale");
 }
 
 void SpecReader::read_traits() {
@@ -436,6 +473,7 @@ void SpecReader::read_traits() {
 // Which layers are recurrent, and how wide their mixers are.
 void SpecReader::read_recurrent_layers() {
   if (mixer() == Mixer::kNone || meta_.error()) return;
+  if (is(&Architecture::mixes_beside)) spec_.recurrent.emplace().parallel = true;
   if (mixer() != Mixer::kDeltaNet) {
     if (spec_.recurrent) read_mixers();
     return;

@@ -222,6 +222,9 @@ void gelu(std::span<float> values) { HWY_DYNAMIC_DISPATCH(gelu_alone)(values); }
 void xielu(std::span<float> values, float positive, float negative, float beta, float eps) {
   HWY_DYNAMIC_DISPATCH(xielu)(values, positive, negative, beta, eps);
 }
+void squared_relu(std::span<float> values) {
+  for (float& x : values) x = x > 0 ? x * x : 0;
+}
 void silu_multiply(std::span<float> gate, const float* up) { HWY_DYNAMIC_DISPATCH(silu)(gate, up); }
 void gelu_multiply(std::span<float> gate, const float* up) { HWY_DYNAMIC_DISPATCH(gelu)(gate, up); }
 void clamped_swiglu(std::span<float> gate, const float* up) {

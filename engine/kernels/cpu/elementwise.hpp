@@ -23,6 +23,8 @@ void gelu_multiply(std::span<float> gate, const float* up);
 
 /// values[i] = gelu_multiply's of 1.
 void gelu(std::span<float> values);
+/// values[i] = max(values[i], 0)^2
+void squared_relu(std::span<float> values);
 /// x > 0: positive * x^2 + beta * x, else negative * (e^min(x, eps) - 1 - x) + beta * x.
 void xielu(std::span<float> values, float positive, float negative, float beta, float eps);
 

@@ -84,8 +84,10 @@ Vector each_head(Vector heads, std::int64_t head_dim, const Change& change) {
 // The model's norm of what the last layer leaves.
 Vector last_norm(const Model& m, const Vector& x) {
   const float eps = m.hyper.norm_eps;
-  return m.hyper.layer_norm ? layer_normed(x, m.final_norm, m.final_norm_bias, eps)
-                            : normed(x, m.final_norm, eps);
+  if (m.hyper.layer_norm) return layer_normed(x, m.final_norm, m.final_norm_bias, eps);
+  Vector out = normed(x, m.final_norm, eps);
+  add(out, m.final_norm_bias, 1);
+  return out;
 }
 
 // Appends the token's key and value to the cache, unless it is another layer's, then attends with
@@ -302,32 +304,47 @@ Vector biased(const MatrixStack& stack, int expert, const Vector& x, const Vecto
   return y;
 }
 
+float squared_relu(float x) { return x > 0 ? x * x : 0; }
+
+// What an expert's down matrix reads.
+Vector expert_inner(OpKind kind, Vector gate, const Vector& up) {
+  for (std::size_t i = 0; i < up.size(); ++i) {
+    if (kind == OpKind::kSquaredReluExperts) gate[i] = squared_relu(up[i]);
+    if (kind == OpKind::kClampedExperts) gate[i] = clamped_swiglu(gate[i], up[i]);
+    if (kind == OpKind::kExperts) gate[i] = silu(gate[i]) * up[i];
+    if (kind == OpKind::kGeluExperts) gate[i] = gelu(gate[i]) * up[i];
+  }
+  return gate;
+}
+
 Vector experts(const Model& model, const Layer& layer, const LayerOp& op, Token& token) {
   const Vector& x = token[op.in];
   const bool scales_input = model.hyper.routing.scales_input;
+  const bool has_gate = op.kind != OpKind::kSquaredReluExperts;
   const auto stack = [&](std::size_t i) { return stack_of(layer, op.weights[i]); };
-  const MatrixStack gate = stack(1), up = stack(2), down = stack(3);
+  const MatrixStack gate = stack(1), up = stack(has_gate ? 2 : 1), down = stack(has_gate ? 3 : 2);
   const auto vector = [&](LayerWeight weight) {
     const bool has = std::ranges::find(op.weights, weight) != op.weights.end();
     return has ? &vector_of(layer, weight) : nullptr;
   };
   using enum LayerWeight;
-  token.router_logits = product(matrix_of(layer, op.weights[0]), x);
+  const bool routes_apart = op.kind == OpKind::kGeluExperts;
+  token.router_logits =
+      product(matrix_of(layer, op.weights[0]), routes_apart ? token[Activation::kRouted] : x);
   if (const Vector* bias = vector(kRouterBias)) add(token.router_logits, *bias, 1);
   const Vector* const selection = vector(kSelectionBias);
-  const bool clamped = op.kind == OpKind::kClampedExperts;
+  const Vector* const scale = vector(kExpertScale);
   Vector sum(x.size());
   for (const ChosenExpert& chosen :
        choose_experts(token.router_logits, model.spec.moe->experts_used, model.hyper.routing,
                       selection ? std::span<const float>(*selection) : std::span<const float>())) {
     const int e = chosen.expert;
     const Vector in = scales_input ? scaled(x, chosen.weight) : x;
-    Vector inner = biased(gate, e, in, vector(kExpertGateBias));
-    const Vector factor = biased(up, e, in, vector(kExpertUpBias));
-    for (std::size_t i = 0; i < inner.size(); ++i)
-      inner[i] = clamped ? clamped_swiglu(inner[i], factor[i]) : silu(inner[i]) * factor[i];
+    const Vector inner = expert_inner(op.kind, biased(gate, e, in, vector(kExpertGateBias)),
+                                      biased(up, e, in, vector(kExpertUpBias)));
     const Vector y = biased(down, e, inner, vector(kExpertDownBias));
-    add(sum, y, scales_input ? 1 : chosen.weight);
+    const float own = scale ? (*scale)[std::size_t(e)] : 1;
+    add(sum, y, scales_input ? own : own * chosen.weight);
   }
   return sum;
 }
@@ -397,9 +414,14 @@ Vector result_of(const LayerOp& op, const Model& model, const Layer& layer, Toke
     case OpKind::kGeluMlp: return mlp(layer, op, x, gelu);
     case OpKind::kXieluMlp:
       return mlp(layer, op, x, [&](float v) { return xielu(v, layer.xielu); });
+    case OpKind::kSquaredReluMlp: return mlp(layer, op, x, squared_relu);
     case OpKind::kLayerInput: return layer_input(model, layer, op, token, x);
     case OpKind::kExperts:
+    case OpKind::kGeluExperts:
+    case OpKind::kSquaredReluExperts:
     case OpKind::kClampedExperts: return experts(model, layer, op, token);
+    case OpKind::kSquaredReluShared: return sum(token[op.out], mlp(layer, op, x, squared_relu));
+    case OpKind::kAdd: return sum(token[op.out], x);
     case OpKind::kSharedExpert: return sum(token[op.out], shared_expert(layer, op, x));
     case OpKind::kAddResidual: return sum(token[op.out], x, model.hyper.residual_scale);
     case OpKind::kScale: return scaled(x, vector()[0]);

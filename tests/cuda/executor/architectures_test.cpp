@@ -45,6 +45,9 @@ std::vector<KnownModel> known_of(const std::vector<Family>& families, std::size_
   return all;
 }
 
+// The host computes no experts beside a dense FFN of the GPU's.
+bool may_share_experts(const TinyTraits& t) { return t.experts > 0 && t.architecture != "gemma4"; }
+
 // Where parts of one sequence's model are, beside all on the GPU.
 std::vector<NamedPlacement> shared_placements(const TinyTraits& t) {
   const Placement all = split(t, t.layers + 1);
@@ -53,7 +56,8 @@ std::vector<NamedPlacement> shared_placements(const TinyTraits& t) {
                                     {"tokens on the host", with_host_decode(all)}};
   if (t.layer_embedding == 0)
     cases.push_back({"half of the layers on the host", split(t, t.layers / 2)});
-  if (t.experts > 0) cases.push_back({"experts on the host", with_host_experts(all, t.layers)});
+  if (may_share_experts(t))
+    cases.push_back({"experts on the host", with_host_experts(all, t.layers)});
   return cases;
 }
 
@@ -63,7 +67,7 @@ std::vector<ExecutorOptions> ways_of_steps(const TinyTraits& t) {
   std::vector<ExecutorOptions> ways{shared_by(all), shared_by(with_host_cache(all)),
                                     shared_by(with_streamed(all, {0}))};
   if (t.layer_embedding == 0) ways.push_back(shared_by(split(t, t.layers / 2)));
-  if (t.experts > 0) ways.push_back(shared_by(with_host_experts(all, t.layers)));
+  if (may_share_experts(t)) ways.push_back(shared_by(with_host_experts(all, t.layers)));
   return ways;
 }
 

@@ -76,6 +76,7 @@ inline void set_gemma4_vectors(TinyModel& tiny) {
     set_weights(tiny, block + "attn_q_norm.weight", ramp(0.5f * even, 1.5f * even, dim));
     set_weights(tiny, block + "layer_output_scale.weight",
                 std::vector<float>{0.6f + 0.15f * float(layer)});
+    if (m.moe) set_weights(tiny, block + "ffn_down_exps.scale", ramp(0.5f, 1.5f, m.moe->experts));
   }
 }
 inline void set_gemma4(Hyperparameters& h) { h.logit_softcap = 2; }
@@ -239,6 +240,20 @@ inline std::vector<Family> families(const std::string& mix) {
         .rope_freqs = true},
        set_gemma4,
        set_gemma4_vectors},
+      // Gemma 4 26B-A4B: experts beside a dense FFN, each between norms of its own.
+      {{.architecture = "gemma4",
+        .tied = true,
+        .experts = 8,
+        .experts_used = 3,
+        .shared_ffn = 768,
+        .window = 40,
+        .window_full_every = 3,
+        .full_head_dim = 128,
+        .full_kv_heads = 1,
+        .full_key_is_value = true,
+        .rope_freqs = true},
+       set_gemma4,
+       set_gemma4_vectors},
       {{.architecture = "gpt-oss",
         .heads = 8,
         .kv_heads = 1,
@@ -307,6 +322,12 @@ inline std::vector<Family> families(const std::string& mix) {
       {{.architecture = "lfm2moe", .experts = 8, .dense_layers = 1}, nullptr, prefer_one_expert},
       {{.architecture = "qwen35moe", .layers = 4, .experts = 8, .shared_ffn = 512}},
       {{.architecture = "granitehybrid", .experts = 8, .shared_ffn = 512}},
+      // Attention and a mixer of one norm; layers of one block alone, without gates.
+      {{.architecture = "falcon-h1"}},
+      {{.architecture = "nemotron_h", .layers = 4}},
+      {{.architecture = "nemotron_h_moe", .layers = 4, .experts = 8, .shared_ffn = 768},
+       nullptr,
+       prefer_one_expert},
   };
   for (Family& f : all) {
     give_mix(f, mix);

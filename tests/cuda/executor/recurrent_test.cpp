@@ -17,7 +17,7 @@ namespace {
 
 std::vector<TinyTraits> recurrent() {
   std::vector<TinyTraits> all;
-  for (const char* architecture : {"lfm2", "qwen35", "granitehybrid"})
+  for (const char* architecture : {"lfm2", "qwen35", "granitehybrid", "falcon-h1", "nemotron_h"})
     all.push_back({.architecture = architecture, .mix = "F16", .layers = 4});
   return all;
 }

@@ -103,6 +103,33 @@ TEST_CASE("Experts are stacks of equal matrices", "[model]") {
   CHECK(layer.q_norm.size() == 8);
 }
 
+// Rows of each expert's gate, then those of its up.
+TEST_CASE("An expert's gate and up may be one matrix", "[model]") {
+  const ModelSpec spec = tiny("qwen3moe");
+  const Weights weights(spec, "Q8_0");
+  auto tensors = weights.named();
+  REQUIRE(spec.layers == 2);
+  std::erase_if(tensors,
+                [](const NamedTensor& t) { return t.name.ends_with("ffn_up_exps.weight"); });
+  for (NamedTensor& t : tensors) {
+    if (!t.name.ends_with("ffn_gate_exps.weight")) continue;
+    t.name = t.name.starts_with("blk.0.") ? "blk.0.ffn_gate_up_exps.weight"
+                                          : "blk.1.ffn_gate_up_exps.weight";
+    t.shape[1] *= 2;
+  }
+  const auto model = bound(spec, tensors);
+  INFO(error_of(model));
+  REQUIRE(model.ok());
+  const Layer& layer = model->layers[1];
+  const std::int64_t one = layer.expert_gate.first.bytes();
+  CHECK(layer.expert_gate.first.rows == 32);
+  CHECK(layer.expert_up.at(0).data - layer.expert_gate.at(0).data == one);
+  CHECK(layer.expert_gate.at(3).data - layer.expert_gate.at(0).data == 6 * one);
+  CHECK(layer.expert_up.at(3).data - layer.expert_gate.at(3).data == one);
+  named(tensors, "blk.0.ffn_gate_up_exps.weight").shape[1] -= 1;
+  CHECK(contains(error_of(bound(spec, tensors)), "blk.0.ffn_gate_up_exps.weight"));
+}
+
 TEST_CASE("Tied embeddings are the head, rope factors are read", "[model]") {
   ModelSpec spec = tiny("llama");
   spec.tied_embeddings = spec.rope_freqs = true;

@@ -13,22 +13,9 @@ namespace rigcast::engine {
 
 // Executing one of them, or adding one to the catalogue, changes this list.
 TEST_CASE("Models of the catalogue are executed, but for these", "[engine][architectures]") {
-  const std::set<std::string> expected = {"deepseek-v3.2",
-                                          "falcon-h1-0.5b",
-                                          "gemma-3n-e2b",
-                                          "gemma-3n-e4b",
-                                          "gemma-4-26b-a4b",
-                                          "glm-5",
-                                          "glm-5.2",
-                                          "kimi-linear-48b-a3b",
-                                          "ling-3.0-tiny",
-                                          "minimax-m3",
-                                          "muse-glimmer-30b",
-                                          "nemotron-3-nano-30b-a3b",
-                                          "nemotron-3-super-120b-a12b",
-                                          "nemotron-3-ultra-550b-a55b",
-                                          "nemotron-nano-9b-v2",
-                                          "phi-3.5-moe"};
+  const std::set<std::string> expected = {"deepseek-v3.2", "gemma-3n-e2b", "gemma-3n-e4b",
+                                          "glm-5",         "glm-5.2",      "kimi-linear-48b-a3b",
+                                          "ling-3.0-tiny", "minimax-m3",   "muse-glimmer-30b"};
   std::set<std::string> refused;
   int executed = 0;
   for (const auto& entry :
@@ -53,7 +40,7 @@ TEST_CASE("Models of the catalogue are executed, but for these", "[engine][archi
     CHECK(named);
   }
   CHECK(refused == expected);
-  CHECK(executed == 175);
+  CHECK(executed == 182);
 }
 
 }  // namespace rigcast::engine

@@ -101,6 +101,7 @@ inline Described plain(const std::string& architecture) {
        }},
       {"phi3", [&] { rope(true, 1e4, 1e-5), d.fused_qkv = d.fused_gate_up = true; }},
       {"mistral3", [&] { rope(false, 1e6, 1e-5); }},
+      {"phimoe", [&] { rope(true, 1e4, 1e-5); }},
       {"phi2",
        [&] {
          rope(true, 1e4, 1e-5, 12);
@@ -236,6 +237,25 @@ inline Described plain(const std::string& architecture) {
          d.mixer_sizes = {8, 2, 128};
          d.recurrent = [](int layer) { return layer % 2 == 0; };
        }},
+      {"falcon-h1",
+       [&] {
+         rope(true, 1e11, 1e-5);
+         d.mixer = Described::kMamba;
+         d.mixer_sizes = {8, 2, 128};
+         d.recurrent = [](int) { return true; };
+         d.mixes_beside = true;
+       }},
+      {"nemotron_h",
+       [&] {
+         d.frequency = [](int, int) { return 0.0; };
+         d.mixer = Described::kMamba;
+         d.mixer_sizes = {8, 2, 128};
+         d.recurrent = [](int layer) { return layer % 4 == 0; };
+         d.attends = [](int layer) { return layer % 4 == 2; };
+         d.has_ffn = [](int layer) { return layer % 2 == 1; };
+         d.ffn_norm = "attn_norm";
+         d.mlp = [](double x) { return x > 0 ? x * x : 0.0; };
+       }},
       {"lfm2",
        [&] {
          rope(true, 1e6, 1e-5);
@@ -260,6 +280,12 @@ inline Described plain(const std::string& architecture) {
   if (architecture == "qwen35moe" || architecture == "qwen3next") {
     d = plain("qwen35");
     d.mixer_sizes.neighbours = architecture == "qwen3next";
+    return d;
+  }
+  if (architecture == "nemotron_h_moe") {
+    d = plain("nemotron_h");
+    d.sigmoids = true;
+    d.expert_scale = 2.5;
     return d;
   }
   if (architecture == "lfm2moe") {
@@ -329,8 +355,13 @@ inline void describe_variants(const std::string& name, Described& d) {
       return std::pow(1e4, -2.0 * pair / 24) / (1 + (is_long ? 3.0 : double(0.1f)) * pair);
     };
     if (is_long) d.magnitude = [](int) { return std::sqrt(1 + std::log(2.0) / std::log(4096.0)); };
-  } else if (name == "gemma4" || name == "gemma4-small") {
+  } else if (name == "phimoe") {
+    d.frequency = [](int, int pair) {
+      return std::pow(1e4, -2.0 * pair / 32) / (1 + double(0.1f) * pair);
+    };
+  } else if (name.starts_with("gemma4")) {
     describe_gemma4(name == "gemma4-small", d);
+    d.experts_beside = name == "gemma4-experts";
   } else if (d.chunked) {
     const int chunk = name == "llama4-chunks" ? kWindow : 8192;
     d.window = [=](int layer) { return sees_all(layer, 4) ? 0 : chunk; };

@@ -36,6 +36,11 @@ struct Described {
   /// An FFN without a gate: what becomes of the up matrix's product.
   std::function<double(double)> mlp{};
   bool norms_values = false;
+  bool experts_beside = false;  // of a dense FFN, with norms of their own
+  /// What a layer has; attention, a mixer or an FFN alone have one norm, "attn_norm".
+  std::function<bool(int layer)> attends = [](int) { return true; };
+  std::function<bool(int layer)> has_ffn = [](int) { return true; };
+  bool mixes_beside = false;  // attention and the mixer read one norm
   /// What layers have of their own; 0: as all.
   std::function<int(int layer)> own_head_dim = [](int) { return 0; };
   std::function<int(int layer)> own_kv_heads = [](int) { return 0; };
@@ -148,8 +153,9 @@ class DoubleModel {
   }
   // The norm of this name, with its bias, if it has one.
   Doubles named_norm(Doubles x, const std::string& name) const {
-    const Doubles& weight = get(name + ".weight");
-    if (!d_.means) return normed(std::move(x), weight);
+    const Doubles* const unnamed = find(name);  // Falcon-H1 leaves the ending out
+    const Doubles& weight = unnamed ? *unnamed : get(name + ".weight");
+    if (!d_.means) return plus(normed(std::move(x), weight), name + ".bias", 0);
     mean_norm(x.data(), x.size(), weight.data());
     return plus(std::move(x), name + ".bias", 0);
   }
@@ -410,10 +416,35 @@ class DoubleModel {
     return order;
   }
 
+  // Gemma 4's experts and the dense FFN beside them, each between two norms.
+  Doubles experts_and_ffn(int layer, const Doubles& x) const {
+    const auto norm = [&](Doubles y, const char* name) {
+      return normed(std::move(y), get(at(layer, name)));
+    };
+    const Doubles in = norm(x, "ffn_norm.weight");
+    const Doubles dense = norm(gated(times(get(at(layer, "ffn_gate.weight")), in),
+                                     times(get(at(layer, "ffn_up.weight")), in),
+                                     get(at(layer, "ffn_down.weight")), 0, x.size()),
+                               "post_ffw_norm_1.weight");
+    Doubles routed = norm(x, "ffn_gate_inp.scale");
+    for (double& v : routed) v /= std::sqrt(double(x.size()));
+    Doubles out =
+        norm(mixture(layer, norm(x, "pre_ffw_norm_2.weight"), routed), "post_ffw_norm_2.weight");
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] += dense[i];
+    return out;
+  }
+
   // What all tokens pass, besides the experts that are chosen for them.
   void add_shared(int layer, const Doubles& x, Doubles& to) const {
     const Doubles* const down = find(at(layer, "ffn_down_shexp.weight"));
     if (!down) return;
+    if (d_.mlp) {
+      Doubles inner = times(get(at(layer, "ffn_up_shexp.weight")), x);
+      for (double& v : inner) v = d_.mlp(v);
+      inner = times(*down, inner);
+      for (std::size_t i = 0; i < to.size(); ++i) to[i] += inner[i];
+      return;
+    }
     const Doubles y = gated(times(get(at(layer, "ffn_gate_shexp.weight")), x),
                             times(get(at(layer, "ffn_up_shexp.weight")), x), *down, 0, x.size());
     const Doubles* const router = find(at(layer, "ffn_gate_inp_shexp.weight"));
@@ -421,9 +452,19 @@ class DoubleModel {
     for (std::size_t i = 0; i < to.size(); ++i) to[i] += weight * y[i];
   }
 
-  Doubles mixture(int layer, const Doubles& x) const {
-    Doubles p =
-        plus(times(get(at(layer, "ffn_gate_inp.weight")), x), at(layer, "ffn_gate_inp.bias"), 0);
+  // Rows of an expert's gate or up, which may be in one matrix.
+  Doubles of_expert(int layer, bool gate, std::size_t e, std::size_t inner,
+                    const Doubles& x) const {
+    if (const Doubles* const both = find(at(layer, "ffn_gate_up_exps.weight")))
+      return times(*both, x, (2 * e + !gate) * inner, inner);
+    return times(get(at(layer, gate ? "ffn_gate_exps.weight" : "ffn_up_exps.weight")), x, e * inner,
+                 inner);
+  }
+
+  Doubles mixture(int layer, const Doubles& x) const { return mixture(layer, x, x); }
+  Doubles mixture(int layer, const Doubles& x, const Doubles& routed) const {
+    Doubles p = plus(times(get(at(layer, "ffn_gate_inp.weight")), routed),
+                     at(layer, "ffn_gate_inp.bias"), 0);
     double all = 0;
     for (double& v : p) all += v = d_.sigmoids ? 1 / (1 + std::exp(-v)) : std::exp(v);
     if (!d_.sigmoids)
@@ -437,20 +478,27 @@ class DoubleModel {
     }
     all /= d_.expert_scale;
     Doubles out(x.size());
-    const Doubles& gates = get(at(layer, "ffn_gate_exps.weight"));
     const Doubles& downs = get(at(layer, "ffn_down_exps.weight"));
-    const std::size_t inner = gates.size() / p.size() / x.size();
+    const Doubles* const scale = find(at(layer, "ffn_down_exps.scale"));
+    const std::size_t inner = downs.size() / p.size() / x.size();
     for (const std::size_t e : order) {
       Doubles in = x;
       for (double& v : in) v *= d_.weighs_input ? p[e] : 1;
-      const Doubles gate = times(gates, in, e * inner, inner),
-                    up = times(get(at(layer, "ffn_up_exps.weight")), in, e * inner, inner);
+      const Doubles up = of_expert(layer, false, e, inner, in);
+      if (d_.mlp) {
+        Doubles y = up;
+        for (double& v : y) v = d_.mlp(v);
+        y = times(downs, y, e * x.size(), x.size());
+        for (std::size_t i = 0; i < y.size(); ++i) out[i] += p[e] / all * y[i];
+        continue;
+      }
+      const Doubles gate = of_expert(layer, true, e, inner, in);
       const Doubles y = plus(
           gated(plus(gate, at(layer, "ffn_gate_exps.bias"), e * inner),
                 plus(up, at(layer, "ffn_up_exps.bias"), e * inner), downs, e * x.size(), x.size()),
           at(layer, "ffn_down_exps.bias"), e * x.size());
       for (std::size_t i = 0; i < y.size(); ++i)
-        out[i] += (d_.weighs_input ? 1 : p[e] / all) * y[i];
+        out[i] += (scale ? (*scale)[e] : 1) * (d_.weighs_input ? 1 : p[e] / all) * y[i];
     }
     add_shared(layer, x, out);
     return out;
@@ -493,9 +541,15 @@ class DoubleModel {
         return d_.norms_input ? named_norm(x, at(layer, name)) : x;
       };
       const Doubles in = input("attn_norm");
-      add(layer, "post_attention_norm.weight",
-          d_.recurrent(layer) ? mixed(layer, in) : attention(layer, position, in), x);
-      add(layer, "post_ffw_norm.weight", ffn(layer, d_.beside ? in : input(d_.ffn_norm)), x);
+      const bool mixes = d_.recurrent(layer), attends = d_.attends(layer);
+      if (attends && (!mixes || d_.mixes_beside))
+        add(layer, "post_attention_norm.weight", attention(layer, position, in), x);
+      if (mixes) add(layer, "post_attention_norm.weight", mixed(layer, in), x);
+      if (d_.has_ffn(layer))
+        add(layer, "post_ffw_norm.weight",
+            d_.experts_beside ? experts_and_ffn(layer, x)
+                              : ffn(layer, d_.beside ? in : input(d_.ffn_norm)),
+            x);
       if (d_.input_width > 0) add_input(layer, inputs, x);
       if (const Doubles* scale = find(at(layer, "layer_output_scale.weight")))
         for (double& v : x) v *= (*scale)[0];

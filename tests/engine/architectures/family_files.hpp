@@ -159,6 +159,31 @@ inline FamilyFile gemma4_small_file(const FamilySizes& sizes = {}) {
   return out;
 }
 
+/// Experts beside a dense FFN. Routers' scales make logits near 1, and experts have scales of their
+/// own.
+inline FamilyFile gemma4_experts_file(const FamilySizes& sizes = {}) {
+  FamilyFile out = gemma4_file(sizes);
+  out.name = "gemma4-experts";
+  out.traits.experts = 8;
+  out.traits.experts_used = 3;
+  out.traits.shared_ffn = 2 * sizes.ffn;
+  for (int i = 0; i < out.traits.layers; ++i) {
+    const std::string block = "blk." + std::to_string(i) + ".";
+    const auto hidden = std::size_t(sizes.hidden);
+    out.vectors.emplace_back(block + "ffn_gate_inp.scale",
+                             ramp_factors(8, 8 / float(hidden), hidden));
+    out.vectors.emplace_back(block + "ffn_down_exps.scale", ramp_factors(0.5f, 0.15f, 8));
+    const auto norm = [&](const char* name, float first, float last) {
+      out.vectors.emplace_back(block + name,
+                               ramp_factors(first, (last - first) / float(hidden), hidden));
+    };
+    norm("pre_ffw_norm_2.weight", 1.5f, 0.5f);
+    norm("post_ffw_norm_1.weight", 0.3f, 0.9f);
+    norm("post_ffw_norm_2.weight", 1.2f, 0.6f);
+  }
+  return out;
+}
+
 /// Mixtures with a shared expert, or whose router is no plain softmax. Biases of the choice differ
 /// by as much as probabilities do.
 inline std::vector<FamilyFile> routed_files(const FamilySizes& sizes = {}) {
@@ -182,7 +207,8 @@ inline std::vector<FamilyFile> routed_files(const FamilySizes& sizes = {}) {
                         {"qwen35moe", "qwen35moe", 1},
                         {"qwen3next", "qwen3next", 1},
                         {"lfm2moe", "lfm2moe", 0, 1, 0, 0.05f},
-                        {"granitehybrid-moe", "granitehybrid", 2}};
+                        {"granitehybrid-moe", "granitehybrid", 2},
+                        {"nemotron_h_moe", "nemotron_h_moe", 2, 0, 0, 0.05f}};
   std::vector<FamilyFile> out;
   for (const Case& c : cases) {
     FamilyFile f{c.name, family_traits(c.architecture, sizes)};
@@ -293,6 +319,18 @@ inline std::vector<FamilyFile> family_files(const FamilySizes& sizes = {}) {
                    {{"rope_factors_long.weight", ramp_factors(1, 3, 12)},
                     {"rope_factors_short.weight", ramp_factors(1, 0.1f, 12)}}});
   }
+  // Of norms' biases that differ; factors for short contexts.
+  out.push_back({"phimoe", family_traits("phimoe", sizes)});
+  out.back().traits.experts = 8;
+  out.back().traits.experts_used = 3;
+  out.back().traits.rope_factors = 16;
+  out.back().vectors = {{"rope_factors_short.weight", ramp_factors(1, 0.1f, 16)},
+                        {"rope_factors_long.weight", ramp_factors(1, 3, 16)}};
+  for (int i = 0; i < out.back().traits.layers; ++i)
+    for (const char* name : {".attn_norm.bias", ".ffn_norm.bias"})
+      out.back().vectors.emplace_back(
+          "blk." + std::to_string(i) + name,
+          ramp_factors(-0.5f, 1 / float(sizes.hidden), std::size_t(sizes.hidden)));
   for (const char* mixture : {"qwen3moe", "qwen3vlmoe", "olmoe"}) {
     TinyTraits t = family_traits(mixture, sizes);
     t.experts = 8;
@@ -304,12 +342,13 @@ inline std::vector<FamilyFile> family_files(const FamilySizes& sizes = {}) {
   out.push_back(gpt_oss_file(sizes));
   out.push_back(gemma4_file(sizes));
   out.push_back(gemma4_small_file(sizes));
+  out.push_back(gemma4_experts_file(sizes));
   // llama.cpp recognizes the model that norms heads by its 64 layers.
   out.push_back({"command-r-norms", family_traits("command-r", sizes)});
   out.back().traits.layers = 64;
   out.back().traits.qk_norm = true;
   for (FamilyFile& f : out) f.traits.tied = f.traits.tied || f.traits.architecture == "command-r";
-  for (const char* recurrent : {"qwen35", "lfm2", "granitehybrid"})
+  for (const char* recurrent : {"qwen35", "lfm2", "granitehybrid", "falcon-h1", "nemotron_h"})
     out.push_back({recurrent, family_traits(recurrent, sizes)});
   // No layer attends, which llama.cpp's library does not allow for.
   out.push_back({"qwen35-recurrent", family_traits("qwen35", sizes)});

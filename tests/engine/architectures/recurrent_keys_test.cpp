@@ -92,6 +92,41 @@ TEST_CASE("KV heads by layer are those of a hybrid", "[gguf]") {
   CHECK_FALSE(heads({2, 0, 2, 0}).empty());  // their tensors are elsewhere
 }
 
+TEST_CASE("Layers of one block alone are those that their widths say", "[gguf]") {
+  const auto model = read_of(bytes_of_tiny("nemotron_h"));
+  INFO(error_of(model));
+  REQUIRE(model.ok());
+  CHECK(model->spec.pattern == "M-*-");
+  CHECK(model->spec.recurrent->attention_layers.empty());
+  CHECK(model->layers[0].is_recurrent());
+  CHECK_FALSE(model->layers[1].is_recurrent());
+  const auto widths = [](std::array<std::int32_t, 4> of) {
+    return said_with("nemotron_h", "feed_forward_length", kArray, of);
+  };
+  CHECK(widths({0, 160, 0, 160}).empty());
+  for (const std::array<std::int32_t, 4> other : {std::array<std::int32_t, 4>{0, 160, 0, 128},
+                                                  {0, 160, 160, 160},
+                                                  {0, -1, 0, 160},
+                                                  {0, 160, 0, 1 << 25}})
+    CHECK(contains(widths(other), "\"nemotron_h.feed_forward_length\" is "));
+  // Of these the tensors are not there.
+  CHECK_FALSE(widths({160, 160, 0, 160}).empty());
+  CHECK_FALSE(widths({0, 0, 0, 160}).empty());
+}
+
+TEST_CASE("Attention and a mixer beside it are in every layer", "[gguf]") {
+  const auto model = read_of(bytes_of_tiny("falcon-h1"));
+  INFO(error_of(model));
+  REQUIRE(model.ok());
+  CHECK(model->spec.recurrent->parallel);
+  for (const Layer& layer : model->layers) {
+    CHECK(layer.is_recurrent());
+    CHECK(layer.has_parallel_mixer());
+    CHECK(layer.mixer == MixerWidths{4, 256, 128, 8, 2});
+  }
+  CHECK(contains(said_of("falcon-h1", "ssm.state_size", 64u), "widths that are not understood"));
+}
+
 TEST_CASE("Granite that rotates is refused by the key", "[gguf]") {
   CHECK(contains(said_with("granitehybrid", "rope.scaling.finetuned", kType, std::array{'\1'}),
                  "granitehybrid.rope.scaling.finetuned"));

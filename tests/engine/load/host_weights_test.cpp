@@ -113,6 +113,29 @@ TEST_CASE("What the host keeps of a model in memory is copied, a layer's matrice
   }
 }
 
+TEST_CASE("Experts that share a matrix with others become neighbours in the host's memory",
+          "[engine][host]") {
+  const TinyModel tiny = make_tiny_model(
+      {.architecture = "gemma4", .mix = "Q4_K_M", .layers = 2, .experts = 5, .shared_ffn = 512});
+  REQUIRE(tiny.model.layers[0].expert_up.stride > 0);
+  Memory memory;
+  const Model model =
+      with_host_weights(tiny.model, HostPlacement::whole_model(), nullptr, {memory.make(), 2});
+  for (std::size_t i = 0; i < model.layers.size(); ++i)
+    for_each_stack(
+        [&](LayerWeight weight, const MatrixStack& mine, const MatrixStack& its) {
+          for (int e = 0; e < its.count; ++e) {
+            INFO("layer " << i << ", " << name_of(weight) << ", expert " << e);
+            CHECK(memory.holds(mine.at(e)));
+            CHECK(same_bytes(mine.at(e), its.at(e)));
+          }
+          const auto step = mine.at(1).data - mine.at(0).data;
+          CHECK(step >= mine.first.bytes());
+          CHECK(step < mine.first.bytes() + 256);
+        },
+        model.layers[i], tiny.model.layers[i]);
+}
+
 TEST_CASE("What the host keeps of a file is read from it", "[engine][host]") {
   const TinyModel tiny = make_tiny_model(kTraits);
   const auto table = make_tensor_table(tiny.model.spec, *QuantMix::from_name(kTraits.mix));

@@ -109,6 +109,8 @@ TEST_CASE("Traits that CPUs alone compute are refused by name on a GPU") {
           t.layer_embedding = 32;
           t.shared_kv_layers = 2;
         }) == "");
+  CHECK(refused("gemma4", [](TinyTraits& t) { t.experts = 4, t.shared_ffn = 512; }) == "");
+  CHECK(says(refused("phimoe", [](TinyTraits& t) { t.experts = 4; }), "with biases of norms"));
   TinyModel scaled = make_tiny_model({.architecture = "falcon", .layers = 1});
   scaled.model.hyper.residual_scale = 0.5f;
   const auto error = check_shapes_on_gpu(scaled.model);
@@ -117,7 +119,7 @@ TEST_CASE("Traits that CPUs alone compute are refused by name on a GPU") {
 }
 
 TEST_CASE("Recurrent layers are executed on a GPU, but for widths of Mamba 2 that it has not") {
-  for (const char* architecture : {"qwen35", "lfm2", "granitehybrid"}) {
+  for (const char* architecture : {"qwen35", "lfm2", "granitehybrid", "falcon-h1", "nemotron_h"}) {
     TinyTraits t;
     t.layers = 4;
     t.architecture = architecture;
@@ -134,7 +136,7 @@ TEST_CASE("Recurrent layers are executed on a GPU, but for widths of Mamba 2 tha
   CHECK(refused(own).empty());
   for (const MixerWidths& other :
        {MixerWidths{4, 2 * 256, 128, 2, 2}, MixerWidths{4, 8 * 30, 128, 8, 2},
-        MixerWidths{4, 8 * 32, 128, 8, 3}}) {
+        MixerWidths{4, 8 * 32, 128, 8, 3}, MixerWidths{4, 8 * 32, 256, 8, 2}}) {
     CHECK(says(refused(other), "of Mamba 2"));
     CHECK(says(refused(other), "--device cpu"));
   }

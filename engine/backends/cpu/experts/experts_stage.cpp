@@ -20,6 +20,21 @@ float dot(const std::vector<float>& a, std::span<const float> b) {
   return float(sum);
 }
 
+// The matrices that experts, or the shared one, multiply first: gate and up, or up alone.
+const Matrix& first_of_experts(const Layer& w) {
+  return w.expert_gate ? w.expert_gate.first : w.expert_up.first;
+}
+const Matrix& first_of_shared(const Layer& w) {
+  return w.shared_gate ? w.shared_gate : w.shared_up;
+}
+
+// inner = the input of an expert's down matrix, from the first matrix's product, and that of up.
+void activate(const Layer& w, bool gated, std::span<float> inner, const float* up) {
+  if (!gated) return cpu::squared_relu(inner);
+  if (w.has_clamped_experts()) return cpu::clamped_swiglu(inner, up);
+  w.has_gelu() ? cpu::gelu_multiply(inner, up) : cpu::silu_multiply(inner, up);
+}
+
 }  // namespace
 
 // Chooses the experts of tokens [begin, end).
@@ -33,12 +48,14 @@ void ExpertsStage::choose(const Layer& w, std::int64_t begin, std::int64_t end,
     ref::choose_experts(scores, w.selection_bias, step_.model->hyper.routing,
                         std::span(chosen_).subspan(t * used, used),
                         std::span(weights_).subspan(t * used, used), scratch);
+    for (std::size_t i = t * used; !w.expert_scale.empty() && i < (t + 1) * used; ++i)
+      weights_[i] *= w.expert_scale[std::size_t(chosen_[i])];
   }
 }
 
 // Resizes the inputs and outputs of all jobs.
 void ExpertsStage::size_jobs(const Layer& w) {
-  const Matrix &gate = w.expert_gate.first, &up = w.expert_up.first, &down = w.expert_down.first;
+  const Matrix &gate = first_of_experts(w), &up = w.expert_up.first, &down = w.expert_down.first;
   // Few tokens leave an expert too few rows for a tile.
   const RowForm form = step_.form() == RowForm::kTiled ? RowForm::kTiled : RowForm::kApart;
   jobs_.sort(chosen_, int(w.router.rows), step_.model->spec.moe->experts_used,
@@ -72,17 +89,21 @@ void ExpertsStage::route(Worker& worker, const Layer& w, Which which) {
     size_shared(w, which);
   };
   const auto make = [&](std::int64_t row, std::span<float> out) {
-    step_.normed_row(row, w.ffn_norm, out);
+    step_.normed_row(row, w.ffn_norm, out, w.ffn_norm_bias);
     set_token(w, row, out);
     if (which == Which::kAll && !w.shared_router.empty())
       shared_weights_[std::size_t(row)] = ref::sigmoid(dot(w.shared_router, out));
   };
-  if (which == Which::kAll)
-    step_.prepare(worker, step_.input, hidden, {&w.router, &w.shared_gate, &w.shared_up}, before,
-                  make);
+  const bool routes_apart = !w.router_norm.empty();
+  if (routes_apart)
+    norm_apart(worker, w, which, before);
+  else if (which == Which::kAll)
+    step_.prepare(worker, step_.input, hidden, {&w.router, &first_of_shared(w), &w.shared_up},
+                  before, make);
   else
     step_.prepare(worker, step_.input, hidden, {&w.router}, before, make);
-  const Product router{&w.router, step_.input, scores_.data(), w.router.rows};
+  const Product router{&w.router, routes_apart ? routed_ : step_.input, scores_.data(),
+                       w.router.rows};
   multiply(worker, {&router, 1}, step_.products(worker));
   ref::ChoiceScratch& scratch = choices_[std::size_t(worker.index())];
   if (step_.tokens > 1) {
@@ -103,9 +124,32 @@ void ExpertsStage::route(Worker& worker, const Layer& w, Which which) {
   });
 }
 
+// The inputs of the shared expert, of the others and of the router are norms of their own.
+template <class Before>
+void ExpertsStage::norm_apart(Worker& worker, const Layer& w, Which which, const Before& before) {
+  const std::int64_t hidden = step_.width();
+  const bool has_dense = which == Which::kAll;
+  if (has_dense)
+    step_.prepare(
+        worker, step_.input, hidden, {&w.shared_gate, &w.shared_up}, before,
+        [&](std::int64_t row, std::span<float> out) { step_.normed_row(row, w.ffn_norm, out); });
+  const auto first = [&] {
+    if (!has_dense) before();
+  };
+  step_.prepare(
+      worker, routed_, hidden, {&w.router}, first, [&](std::int64_t row, std::span<float> out) {
+        const std::span<const float> x(step_.hidden.data() + row * hidden, std::size_t(hidden));
+        // Whoever norms first adds the last block's output.
+        has_dense ? step_.norm(x, w.expert_norm, {}, out)
+                  : step_.normed_row(row, w.expert_norm, out);
+        set_token(w, row, out);
+        step_.norm(x, w.router_norm, {}, out);
+      });
+}
+
 void ExpertsStage::set_token(const Layer& w, std::int64_t row, std::span<const float> normed) {
   Input& input = token_inputs_[std::size_t(row)];
-  input.resize(step_.width(), 1, {&w.expert_gate.first, &w.expert_up.first});
+  input.resize(step_.width(), 1, {&first_of_experts(w), &w.expert_up.first});
   input.set_row(0, normed);
 }
 
@@ -114,7 +158,7 @@ void ExpertsStage::size_shared(const Layer& w, Which which) {
   if (which == Which::kChosen) return;
   const auto tokens = std::size_t(step_.tokens);
   shared_weights_.assign(tokens, 1.0f);
-  cpu::resize_at_least(shared_gate_, tokens * std::size_t(w.shared_gate.rows));
+  cpu::resize_at_least(shared_gate_, tokens * std::size_t(w.shared_up.rows));
   cpu::resize_at_least(shared_up_, tokens * std::size_t(w.shared_up.rows));
   cpu::resize_at_least(shared_out_, tokens * std::size_t(step_.width()));
   shared_hidden_.resize(w.shared_down.columns, step_.tokens, {&w.shared_down}, step_.form());
@@ -122,13 +166,13 @@ void ExpertsStage::size_shared(const Layer& w, Which which) {
 
 // The input of the shared expert's down matrix.
 void ExpertsStage::activate_shared(Worker& worker, const Layer& w) {
-  const std::int64_t width = w.shared_gate.rows;
+  const std::int64_t width = w.shared_up.rows;
   worker.parallel_for(
       step_.tokens, shared_hidden_.rows_together(), [&](std::int64_t begin, std::int64_t end) {
         step_.make_rows(worker, shared_hidden_, begin, end,
                         [&](std::int64_t row, std::span<float> out) {
                           std::copy_n(shared_gate_.data() + row * width, width, out.data());
-                          cpu::silu_multiply(out, shared_up_.data() + row * width);
+                          activate(w, bool(w.shared_gate), out, shared_up_.data() + row * width);
                         });
       });
 }
@@ -194,7 +238,8 @@ float ExpertsStage::weight_of(std::int64_t row) const {
 // tokens.
 void ExpertsStage::compute_jobs(Worker& worker, const Layer& w, Which which,
                                 const NextMatrices& next) {
-  const std::int64_t hidden = step_.width(), width = w.expert_gate.first.rows;
+  const std::int64_t hidden = step_.width(), width = w.expert_up.first.rows;
+  const bool gated = w.has_gated_experts();
   if (jobs_.batch_rows() > 0)
     for_each_job_row(worker, jobs_.batch_rows(), [&](std::int64_t row) {
       expert_in_.set_row(row, token_inputs_[std::size_t(jobs_.token(row))]);
@@ -213,21 +258,20 @@ void ExpertsStage::compute_jobs(Worker& worker, const Layer& w, Which which,
                              ? InputRows(token_inputs_[std::size_t(jobs_.token(job.first))])
                              : InputRows(expert_in_, job.first, job.count);
     const std::int64_t at = job.first * width;
-    wide.push_back({of(w.expert_gate, job), in, step_.gate.data() + at, width});
-    wide.push_back({of(w.expert_up, job), in, step_.up.data() + at, width});
+    if (gated) wide.push_back({of(w.expert_gate, job), in, step_.gate.data() + at, width});
+    wide.push_back({of(w.expert_up, job), in, (gated ? step_.up : step_.gate).data() + at, width});
     narrow.push_back({of(w.expert_down, job), ffn_hidden_of(job),
                       expert_out_.data() + job.first * hidden, hidden});
     downs.push_back(narrow.back().w);
   }
   if (which == Which::kAll) {
-    const std::int64_t inner = w.shared_gate.rows;
-    wide.push_back({&w.shared_gate, step_.input, shared_gate_.data(), inner});
-    wide.push_back({&w.shared_up, step_.input, shared_up_.data(), inner});
+    const std::int64_t inner = w.shared_up.rows;
+    wide.push_back({&first_of_shared(w), step_.input, shared_gate_.data(), inner});
+    if (w.shared_gate) wide.push_back({&w.shared_up, step_.input, shared_up_.data(), inner});
     narrow.push_back({&w.shared_down, shared_hidden_, shared_out_.data(), hidden});
   }
   multiply(worker, wide, step_.products(worker), step_.if_apart(downs));
   worker.barrier();
-  const auto activate = w.has_clamped_experts() ? cpu::clamped_swiglu : cpu::silu_multiply;
   const bool scales_input = step_.model->hyper.routing.scales_input;
   for_each_job_row(worker, jobs_.rows(), [&](std::int64_t row) {
     const std::span<float> gate(step_.gate.data() + row * width, std::size_t(width));
@@ -238,7 +282,7 @@ void ExpertsStage::compute_jobs(Worker& worker, const Layer& w, Which which,
         for (float& x : scaled) x *= weight_of(row);
     add_bias(gate, w.expert_gate_bias, jobs_.expert(row));
     add_bias(up, w.expert_up_bias, jobs_.expert(row));
-    activate(gate, up.data());
+    activate(w, gated, gate, up.data());
     const std::int64_t single = row - jobs_.batch_rows();
     single < 0 ? expert_hidden_.set_row(row, gate)
                : single_expert_hidden_[std::size_t(single)].set_row(0, gate);
@@ -258,6 +302,12 @@ void ExpertsStage::sum_expert_rows(const Layer& w, Which which, std::int64_t row
     cpu::add_scaled(out, expert_out_.data() + jobs_.row(choice) * hidden, weight);
     add_bias(out, w.expert_down_bias, chosen_[std::size_t(choice)], weight);
   }
+  const auto norm = [&](std::span<float> x, const std::vector<float>& weight) {
+    if (!weight.empty()) cpu::rms_norm(x, weight, step_.model->hyper.norm_eps, x.data());
+  };
+  norm(out, w.expert_post_norm);
+  if (which == Which::kAll)
+    norm({shared_out_.data() + row * hidden, std::size_t(hidden)}, w.shared_post_norm);
   if (which == Which::kAll)
     cpu::add_scaled(out, shared_out_.data() + row * hidden, shared_weights_[std::size_t(row)]);
 }

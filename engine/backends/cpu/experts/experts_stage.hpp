@@ -33,6 +33,8 @@ class ExpertsStage {
   void compute_jobs(Worker& worker, const Layer& layer, Which which, const NextMatrices& next);
   void compute(Worker& worker, int layer, Which which, const NextMatrices& next);
   void route(Worker& worker, const Layer& layer, Which which);
+  template <class Before>
+  void norm_apart(Worker& worker, const Layer& layer, Which which, const Before& before);
   void choose(const Layer& layer, std::int64_t begin, std::int64_t end,
               ref::ChoiceScratch& scratch);
   void set_token(const Layer& layer, std::int64_t row, std::span<const float> normed);
@@ -57,6 +59,7 @@ class ExpertsStage {
   ExpertJobs jobs_;
   std::vector<Input> token_inputs_, single_expert_hidden_;
   Input expert_in_, expert_hidden_;
+  Input routed_;                          // of a router with a norm of its own
   cpu::AlignedVector<float> expert_out_;  // [row of jobs][hidden]
   // Of the shared expert, by token: its vectors, and what weights its output.
   Input shared_hidden_;

@@ -15,6 +15,8 @@ void activate(const Layer& w, std::span<float> inner, const float* up, std::int6
   const Xielu& x = w.xielu;
   if (uses(w.ops, OpKind::kXieluMlp))
     cpu::xielu(inner, x.positive, x.negative, x.beta, x.eps);
+  else if (uses(w.ops, OpKind::kSquaredReluMlp))
+    cpu::squared_relu(inner);
   else
     cpu::gelu(inner);
 }
@@ -57,7 +59,8 @@ void FfnStage::compute(Worker& worker, int layer, const NextMatrices& next) {
   };
   step_.prepare(worker, step_.input, hidden, {&first, &w.up}, before,
                 [&](std::int64_t row, std::span<float> out) {
-                  parallel ? step_.shared_row(row, w, out) : step_.normed_row(row, w.ffn_norm, out);
+                  parallel ? step_.shared_row(row, w, out)
+                           : step_.normed_row(row, w.ffn_norm, out, w.ffn_norm_bias);
                 });
   const Product wide[] = {{&first, step_.input, step_.gate.data(), width},
                           {&w.up, step_.input, step_.up.data(), width}};

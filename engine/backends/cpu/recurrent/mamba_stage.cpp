@@ -25,17 +25,20 @@ ConvolvedRows MambaStage::rows_of(int layer, const StepSequence& sequence) {
 void MambaStage::project(Worker& worker, int layer) {
   const Layer& w = step_.layer(layer);
   const auto rows = std::size_t(step_.tokens);
+  const bool beside = w.has_parallel_mixer();
   const auto before = [&] {
     cpu::resize_at_least(mixed_, rows * std::size_t(w.mixer_in.rows));
     cpu::resize_at_least(convolved_, rows * std::size_t(w.mixer.convolved()));
     cpu::resize_at_least(out_, rows * std::size_t(w.mixer.inner_size));
     states_.begin(step_.sequences, layer);
     const double state = double(step_.sequences.size()) * double(states_.at(0, layer).size_bytes());
-    step_.bytes += {double(attention_weight_bytes(w)), state, state};
+    // Attention beside it counts the weights of both.
+    step_.bytes += {beside ? 0.0 : double(attention_weight_bytes(w)), state, state};
   };
   step_.prepare(worker, step_.input, step_.width(), {&w.mixer_in}, before,
                 [&](std::int64_t row, std::span<float> out) {
-                  step_.normed_row(row, w.attention_norm, out);
+                  beside ? step_.shared_row(row, w, out)
+                         : step_.normed_row(row, w.attention_norm, out);
                 });
   const Product product{&w.mixer_in, step_.input, mixed_.data(), w.mixer_in.rows};
   multiply(worker, {&product, 1}, step_.products(worker), step_.if_apart({&w.mixer_out}));

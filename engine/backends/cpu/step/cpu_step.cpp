@@ -44,10 +44,9 @@ void CpuStep::add_block(std::int64_t row) {
 void CpuStep::norm(std::span<const float> x, std::span<const float> weight,
                    std::span<const float> bias, std::span<float> out) const {
   const float eps = model->hyper.norm_eps;
-  if (model->hyper.layer_norm)
-    cpu::layer_norm(x, weight, bias, eps, out.data());
-  else
-    cpu::rms_norm(x, weight, eps, out.data());
+  if (model->hyper.layer_norm) return cpu::layer_norm(x, weight, bias, eps, out.data());
+  cpu::rms_norm(x, weight, eps, out.data());
+  if (!bias.empty()) cpu::add_scaled(out, bias.data(), 1.0f);
 }
 
 void CpuStep::shared_row(std::int64_t row, const Layer& layer, std::span<float> out) {

@@ -67,8 +67,8 @@ Result<CheckedModel> in_f16(const ModelSpec& spec) {
 bool has_other_traits(const ModelSpec& m) {
   const Architecture* const a = find_architecture(m.architecture);
   return !a || a->norms != NormPlan::kBefore || a->activation != FfnActivation::kSilu ||
-         a->rotates || a->scales_queries || a->set_usual || m.fused_qkv || m.fused_gate_up ||
-         m.qk_norm_wide || m.rope_factors > 0 || m.output_bias ||
+         a->rotates || a->scales_queries || a->set_usual || m.recurrent || m.fused_qkv ||
+         m.fused_gate_up || m.qk_norm_wide || m.rope_factors > 0 || m.output_bias ||
          (m.moe && (m.moe->shared_ffn > 0 || m.moe->router_bias));
 }
 
@@ -92,6 +92,9 @@ ModelSpec tiny_like(const ModelSpec& of) {
   m.vocabulary = 256;
   m.context = 512;
   m.nextn_layers = 0;
+  // Layers of every kind.
+  if (!m.pattern.empty()) m.pattern.resize(std::size_t(m.layers));
+  if (!m.pattern.empty() && m.pattern.find('*') == std::string::npos) m.pattern.back() = '*';
   if (m.window) m.window->tokens = std::min<std::int64_t>(m.window->tokens, 64);
   if (m.mla) {
     // Rows of whole blocks in every format.

@@ -23,7 +23,7 @@ struct GroupWeights {
 // `gate`, `up` and `down`: the layer's, where they are; its biases stay where it has them.
 GroupWeights weights_of(const DeviceLayer& w, const DeviceMatrixStack& gate,
                         const DeviceMatrixStack& up, const DeviceMatrixStack& down) {
-  return {biased(gate, w.expert_gate_bias), biased(up, w.expert_up_bias),
+  return {biased(gate.first ? gate : up, w.expert_gate_bias), biased(up, w.expert_up_bias),
           biased(down, w.expert_down_bias), w.gate_function};
 }
 GroupWeights weights_of(const DeviceLayer& w) {
@@ -63,12 +63,12 @@ void multiply_copied(const ForwardContext& f, ExpertStream& copied, int layer,
 bool has_tiled_experts(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   const SmallBatchBuffers& v = f.buffers.small_batch;
   if (tokens > kMaxTiledTokens ||
-      !supports_tiled_experts(w.expert_gate, w.expert_up, w.expert_down))
+      !supports_tiled_experts(w.first_of_experts(), w.expert_up, w.expert_down))
     return false;
   ExpertGroups g = v.groups;
   g.tokens = tokens;
   g.group_tokens = tiled_group_tokens(tokens, g.chosen.used, g.experts);
-  const std::int64_t width = w.expert_gate.first.rows;
+  const std::int64_t width = w.expert_up.first.rows;
   const std::int64_t room = std::int64_t(v.routed) * g.chosen.used * width;
   return tiled_group_values(g, f.hidden()) <= 2 * room && tiled_group_values(g, width) <= room;
 }
@@ -115,8 +115,55 @@ void add_shared_expert(const ForwardContext& f, const DeviceLayer& w, int tokens
   add_weighted(f, rows, tokens, to);
 }
 
-// Computes the experts of rows [first, first + tokens) of vectors.hidden. The router reads F32:
-// FP16 could change which experts are chosen.
+// Chooses the experts of a batch's rows. The router reads F32: FP16 could change which are chosen.
+void choose(const ForwardContext& f, const DeviceLayer& w, const float* rows,
+            const ExpertGroups& g) {
+  route_batch({w.router,
+               choice_rule(f, w),
+               f.buffers.small_batch.router_logits,
+               nullptr,
+               w.router_bias,
+               {w.shared_router, f.buffers.batch.shared_weights}},
+              rows, g, f.stream);
+}
+
+// small_batch.experts = the chosen experts' outputs of the rows at batch.x, or, tiled, of `rows`.
+void multiply_chosen(const ForwardContext& f, ExpertStream* copied, int layer,
+                     const ExpertGroups& g, const float* rows) {
+  const DeviceLayer& w = f.layer(layer);
+  if (rows)
+    multiply_tiled(f, weights_of(w), g, rows);
+  else if (copied)
+    multiply_copied(f, *copied, layer, g);
+  else
+    multiply_groups(f, weights_of(w), g);
+}
+
+// Rows of vectors.hidden, and whether their experts' inputs are tiled.
+struct ExpertRows {
+  int first = 0, tokens = 0;
+  bool tiled = false;
+};
+
+// Experts beside a dense FFN: that, the router and the experts read norms of their own, one after
+// the other.
+void experts_beside_ffn(const ForwardContext& f, ExpertStream* copied, int layer,
+                        const ExpertRows& rows, const ExpertGroups& g) {
+  const DeviceLayer& w = f.layer(layer);
+  const int first = rows.first, tokens = rows.tokens;
+  const ExpertsBeside beside(f, w, tokens);
+  norm_rows(f, first, tokens, w.ffn_norm, {f.buffers.batch.x, ValueType::kF16, f.hidden()});
+  multiply_shared_expert(f, w, tokens, {beside.dense(), false});
+  choose(f, w, norm_for_experts(f, w.router_norm, first, tokens, false), g);
+  const float* const normed = norm_for_experts(f, w.expert_norm, first, tokens, !rows.tiled);
+  multiply_chosen(f, copied, layer, g, rows.tiled ? normed : nullptr);
+  add_experts(g, f.buffers.small_batch.experts, {beside.chosen(), f.hidden(), false}, f.stream);
+  const Branch branch(f, w.ffn_post_norm, first, w.scale);
+  beside.sum(branch.to());
+  branch.finish(tokens);
+}
+
+// Computes the experts of rows [first, first + tokens) of vectors.hidden.
 void experts_by_grouped_gemm(const ForwardContext& f, ExpertStream* copied, int layer, int first,
                              int tokens) {
   const DeviceLayer& w = f.layer(layer);
@@ -126,15 +173,11 @@ void experts_by_grouped_gemm(const ForwardContext& f, ExpertStream* copied, int 
   const bool tiled = !copied && has_tiled_experts(f, w, tokens);
   g.group_tokens = tiled ? tiled_group_tokens(tokens, g.chosen.used, g.experts)
                          : group_tokens_for(tokens, g.chosen.used, g.experts);
+  if (w.experts_beside())
+    return experts_beside_ffn(f, tiled ? nullptr : copied, layer, {first, tokens, tiled}, g);
   const bool shared = bool(w.shared_down);
   const float* const normed = norm_for_experts(f, w.ffn_norm, first, tokens, !tiled || shared);
-  route_batch({w.router,
-               choice_rule(f, w),
-               v.router_logits,
-               nullptr,
-               w.router_bias,
-               {w.shared_router, f.buffers.batch.shared_weights}},
-              normed, g, f.stream);
+  choose(f, w, normed, g);
   const Branch branch(f, w.ffn_post_norm, first, w.scale);
   const bool scales_input = f.hyper().routing.scales_input;
   if (scales_input) {  // the shared expert reads inputs as they are, so it goes first
@@ -143,12 +186,7 @@ void experts_by_grouped_gemm(const ForwardContext& f, ExpertStream* copied, int 
                  f.stream);
     g.chosen.weights = nullptr;
   }
-  if (tiled)
-    multiply_tiled(f, weights_of(w), g, normed);
-  else if (copied)
-    multiply_copied(f, *copied, layer, g);
-  else
-    multiply_groups(f, weights_of(w), g);
+  multiply_chosen(f, copied, layer, g, tiled ? normed : nullptr);
   add_experts(g, v.experts, {branch.to(), f.hidden(), branch.adds()}, f.stream);
   if (shared && !scales_input) add_shared_expert(f, w, tokens, branch.to());
   branch.finish(tokens);

@@ -110,10 +110,12 @@ TiledBatch tiled_norm(const ForwardContext& f, const Norm& by, int tokens, __hal
   return {to, tokens};
 }
 
-// Where attention's norm is written. One that the FFN reads as well must outlive attention, whose
-// output takes batch.x; no other kernel of such a layer uses vectors.normed.
+// Where attention's norm is written. One that the FFN or a mixer reads as well must outlive
+// attention, whose output takes batch.x; no other kernel of such a layer uses vectors.normed
+// before.
 __half* place_of_norm(const ForwardContext& f, const DeviceLayer& w) {
-  return w.parallel_ffn ? reinterpret_cast<__half*>(f.buffers.vectors.normed) : f.buffers.batch.x;
+  return w.parallel_ffn || w.parallel_mixer ? reinterpret_cast<__half*>(f.buffers.vectors.normed)
+                                            : f.buffers.batch.x;
 }
 
 // The matrices whose products are keys and values. Where a layer has no values of its own, keys are
@@ -133,8 +135,10 @@ bool has_tiled_ffn(const ForwardContext& f, int tokens, const DeviceMatrix& gate
 bool has_tiled_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   return has_tiled_ffn(f, tokens, w.gate, w.up, w.down);
 }
-// A norm that attention and FFN both read is tiled for both, or for neither.
+// A norm that attention and the FFN or a mixer both read is tiled for both, or for neither.
 bool has_tiled_norm(const ForwardContext& f, const DeviceLayer& w, int tokens, bool own) {
+  if (w.parallel_mixer && !(has_tiled_qkv(f, w, tokens) && is_tiled(f, tokens, {&w.mixer_in})))
+    return false;
   return own && (!w.parallel_ffn || (has_tiled_qkv(f, w, tokens) && has_tiled_ffn(f, w, tokens)));
 }
 
@@ -257,6 +261,7 @@ struct Projected {
 struct PlacedNorm {
   Norm by;
   __half* to = nullptr;
+  bool is_there = false;  // attention has written it
 };
 
 // Multiplies all matrices by the norm of the first rows of vectors.hidden. A matrix that is there
@@ -275,11 +280,12 @@ void project(const ForwardContext& f, const PlacedNorm& input, Matrices matrices
       multiply_jobs(jobs.first(std::min(jobs.size(), kMaxJobs)));
   };
   if (tiled) {
-    const TiledBatch x = tiled_norm(f, input.by, tokens, input.to);
+    const TiledBatch x =
+        input.is_there ? TiledBatch{input.to, tokens} : tiled_norm(f, input.by, tokens, input.to);
     return by_launches(
         [&](std::span<const SmallBatchJob> jobs) { tiled_gemm(jobs, x, {y.stride}, f.stream); });
   }
-  const __half* const x = norm(f, input.by, tokens, input.to);
+  const __half* const x = input.is_there ? input.to : norm(f, input.by, tokens, input.to);
   if (!is_small_batch(f, tokens, matrices))
     return multiply(f, matrices, tokens, {y.to, ValueType::kF32, false, x});
   by_launches([&](std::span<const SmallBatchJob> jobs) {
@@ -374,10 +380,11 @@ void project_qkv(const ForwardContext& f, const DeviceLayer& w, int tokens) {
 }
 
 void project_mixer(const ForwardContext& f, const DeviceLayer& w, int tokens) {
-  const PlacedNorm by{attention_norm(f, w), f.buffers.batch.x};
+  const PlacedNorm by{attention_norm(f, w), place_of_norm(f, w), w.parallel_mixer};
   const Projected to{f.buffers.vectors.mixed, mixed_width(w)};
   const auto project_all = [&](Matrices matrices) {
-    project(f, by, matrices, tokens, is_tiled(f, tokens, matrices), to);
+    project(f, by, matrices, tokens, has_tiled_norm(f, w, tokens, is_tiled(f, tokens, matrices)),
+            to);
   };
   if (w.mixer_alpha)
     project_all({&w.mixer_in, &w.mixer_gate, &w.mixer_alpha, &w.mixer_beta});
@@ -413,9 +420,9 @@ void add_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens) {
 
 void multiply_shared_expert(const ForwardContext& f, const DeviceLayer& w, int tokens,
                             const FfnRows& out) {
-  const GateUp first{w.shared_gate, w.shared_up, GateFunction::kSilu};
+  const GateUp first{w.first_of_shared(), w.shared_up, w.gate_function};
   const BranchMatrix down{w.shared_down, nullptr, out};
-  if (has_tiled_ffn(f, tokens, w.shared_gate, w.shared_up, w.shared_down))
+  if (has_tiled_ffn(f, tokens, w.first_of_shared(), w.shared_up, w.shared_down))
     return multiply_tiled_ffn(f, first, tiled_rows(f, tokens, f.hidden()), down);
   multiply_ffn_of_rows(f, first, f.buffers.batch.x, tokens, down);
 }

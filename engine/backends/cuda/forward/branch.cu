@@ -14,4 +14,12 @@ void Branch::finish(int tokens) const {
   if (!adds_) add_branch(f_.stream, {tokens, f_.hidden()}, rest());
 }
 
+void ExpertsBeside::sum(float* to) const {
+  const float eps = f_.hyper().norm_eps;
+  const Batch batch{tokens_, f_.hidden()};
+  rms_norm(f_.stream, batch, {dense(), ValueType::kF32, f_.hidden()}, {},
+           {layer_.shared_post_norm, eps}, {to, ValueType::kF32, f_.hidden()});
+  add_branch(f_.stream, batch, {to, chosen(), {layer_.expert_post_norm, eps}});
+}
+
 }  // namespace rigcast::engine::cuda

@@ -41,4 +41,23 @@ class Branch {
   float* to_;
 };
 
+/// What experts and a dense FFN beside them give, in the memory of attention's projections, before
+/// either is normed and the two are added.
+class ExpertsBeside {
+ public:
+  /// Of `tokens` rows.
+  ExpertsBeside(const ForwardContext& f, const DeviceLayer& layer, int tokens)
+      : f_(f), layer_(layer), tokens_(tokens) {}
+
+  float* dense() const { return f_.buffers.vectors.projected; }
+  float* chosen() const { return dense() + std::int64_t(tokens_) * f_.hidden(); }
+  /// Queues to[tokens][hidden] = norm of dense() + norm of chosen().
+  void sum(float* to) const;
+
+ private:
+  const ForwardContext& f_;
+  const DeviceLayer& layer_;
+  int tokens_;
+};
+
 }  // namespace rigcast::engine::cuda

@@ -62,7 +62,10 @@ ActivationSizes activation_sizes(const Model& model, int tokens) {
   const AttentionWidths widths = attention_widths(model);
   const std::int64_t n = tokens;
   const auto tables = std::int64_t(rope_tables(model.hyper, model.rope_factors).size());
-  const std::int64_t projected = std::max(widths.qkv, latent_sizes(model).projected);
+  const bool has_experts_beside =
+      std::ranges::any_of(model.layers, [](const Layer& l) { return !l.router_norm.empty(); });
+  const std::int64_t projected = std::max(
+      {widths.qkv, latent_sizes(model).projected, has_experts_beside ? 2 * model.spec.hidden : 0});
   const MixedWidths mixers = mixed_widths(model);
   const std::int64_t inputs = model.input_embedding.columns;
   return {n * model.spec.hidden,

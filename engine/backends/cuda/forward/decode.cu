@@ -153,8 +153,9 @@ void attend(const ForwardContext& f, KvState& kv, HostOffload* host, int layer, 
 void project_qkv(const ForwardContext& f, const DeviceLayer& w, PendingSum& pending) {
   const int q = int(w.q.rows), kv = kv_width(w.attention);
   float* const projected = w.attention_gate ? f.buffers.vectors.mixed : f.buffers.vectors.projected;
-  const bool floats =
-      any_needs_floats(w.q, w.k, w.v) || (w.parallel_ffn && any_needs_floats(w.gate, w.up));
+  const bool floats = any_needs_floats(w.q, w.k, w.v) ||
+                      (w.parallel_ffn && any_needs_floats(w.gate, w.up)) ||
+                      (w.parallel_mixer && any_needs_floats(w.mixer_in));
   const Inputs x = norm(f, attention_norm(f, w), floats, pending);
   const MatvecJob projections[] = {
       {w.q, projected}, {w.k, projected + q}, {w.v, projected + q + kv}};
@@ -229,9 +230,13 @@ Inputs ffn_inputs(const ForwardContext& f, const DeviceLayer& w, PendingSum& pen
 void mixer(State& s, const ForwardContext& f, int layer, PendingSum& pending) {
   const DeviceLayer& w = f.layer(layer);
   const DecodeBuffers& token = f.buffers.token;
+  const ActivationBuffers& v = f.buffers.vectors;
+  // Beside attention it reads the norm that this has read.
   const Inputs x =
-      norm(f, attention_norm(f, w),
-           any_needs_floats(w.mixer_in, w.mixer_gate, w.mixer_alpha, w.mixer_beta), pending);
+      w.parallel_mixer
+          ? Inputs{v.quantized, v.normed}
+          : norm(f, attention_norm(f, w),
+                 any_needs_floats(w.mixer_in, w.mixer_gate, w.mixer_alpha, w.mixer_beta), pending);
   float* to = f.buffers.vectors.mixed;
   std::vector<MatvecJob> jobs;
   for (const DeviceMatrix* m : {&w.mixer_in, &w.mixer_gate, &w.mixer_alpha, &w.mixer_beta}) {
@@ -296,16 +301,16 @@ void choose_experts(const ForwardContext& f, const DeviceLayer& w, const float* 
 }
 
 SharedExpert shared_expert(const ForwardContext& f, const DeviceLayer& w) {
-  return {w.shared_gate, w.shared_up, w.shared_down,
+  return {w.first_of_shared(), w.shared_up, w.shared_down,
           w.shared_router ? f.buffers.token.shared_weight : nullptr};
 }
 
 // Both halves of the shared expert by themselves, where they do not join those of the chosen: its
 // hidden activations from `first` on, and what they add to the branch.
-void shared_gate_up(const ForwardContext& f, const SharedExpert& shared, const Inputs& x,
-                    std::int64_t first) {
+void shared_gate_up(const ForwardContext& f, const DeviceLayer& w, const SharedExpert& shared,
+                    const Inputs& x, std::int64_t first) {
   gate_up(shared.gate, shared.up, x, ffn_hidden_form(f.buffers.token, shared.down, first), f.stream,
-          Start::kEarly, GateFunction::kSilu, shared.weight);
+          Start::kEarly, w.gate_function, shared.weight);
 }
 void add_shared_down(const ForwardContext& f, const SharedExpert& shared, std::int64_t first,
                      float* to, const float* added_to) {
@@ -326,30 +331,56 @@ void run_experts_on_host(const ForwardContext& f, HostOffload& host, const Devic
   const Branch branch(f, w.ffn_post_norm, 0, w.scale);
   const SharedExpert shared = shared_expert(f, w);
   if (shared) {  // while the host computes the others
-    shared_gate_up(f, shared, x, 0);
+    shared_gate_up(f, w, shared, x, 0);
     add_shared_down(f, shared, 0, branch.to(), branch.added_to());
   }
   host.receive({{branch.to(), f.hidden(), shared || branch.adds()}});
   pending.put(branch);
 }
 
+// Experts of a row's hidden state beside a dense FFN, of other norms of it. The router's is before
+// the experts', which may be left as floats alone.
+void experts_beside_ffn(const ForwardContext& f, const DeviceLayer& w, int row,
+                        PendingSum& pending) {
+  const DecodeBuffers& token = f.buffers.token;
+  const ExpertsBeside beside(f, w, 1);
+  const SharedExpert dense = shared_expert(f, w);
+  PendingSum none;
+  const Inputs x = norm(f, w.ffn_norm, any_needs_floats(dense.gate, dense.up), pending, row);
+  shared_gate_up(f, w, dense, x, 0);
+  add_shared_down(f, dense, 0, beside.dense(), nullptr);
+  choose_experts(f, w, norm(f, w.router_norm, true, none, row).floats);
+  const Inputs own = norm(f, w.expert_norm, true, none, row);
+  experts_gate_up(w.expert_gate, w.expert_up, token.chosen, own,
+                  ffn_hidden_form(token, w.expert_down.first), f.stream, Start::kEarly,
+                  w.gate_function);
+  experts_down(w.expert_down, token.chosen, {token.ffn_hidden_quantized, token.ffn_hidden},
+               {nullptr, beside.chosen()}, f.stream, Start::kEarly, DeviceMatrix{});
+  const Branch branch(f, w.ffn_post_norm, row, w.scale);
+  beside.sum(branch.to());
+  pending.put(branch);
+}
+
 // Adds the experts' output of a row's hidden state.
 void experts(const ForwardContext& f, const DeviceLayer& w, int row, PendingSum& pending) {
+  if (w.experts_beside()) return experts_beside_ffn(f, w, row, pending);
   const DecodeBuffers& token = f.buffers.token;
   const Inputs x = norm(f, w.ffn_norm, true, pending, row);
   choose_experts(f, w, x.floats);
   const SharedExpert shared = shared_expert(f, w);
+  const DeviceMatrixStack& first = w.first_of_experts();
   const DeviceMatrix& down = w.expert_down.first;
   const std::int64_t of_shared = std::int64_t(token.chosen.used) * down.columns;
   const bool downs_join = shared && shared.down.format == down.format;
   const bool scales_input = f.hyper().routing.scales_input;
   const bool joins = shared && needs_floats(shared.down) == needs_floats(down) &&
-                     joins_gate_up(shared, w.expert_gate, w.expert_up);
-  experts_gate_up(biased(w.expert_gate, w.expert_gate_bias), biased(w.expert_up, w.expert_up_bias),
+                     w.gate_function == GateFunction::kSilu &&  // which that of a joined one is
+                     joins_gate_up(shared, first, w.expert_up);
+  experts_gate_up(biased(first, w.expert_gate_bias), biased(w.expert_up, w.expert_up_bias),
                   token.chosen, x, ffn_hidden_form(token, down), f.stream, Start::kEarly,
                   w.gate_function, joins ? shared : SharedExpert{},
                   scales_input ? token.chosen.weights : nullptr);
-  if (shared && !joins) shared_gate_up(f, shared, x, of_shared);
+  if (shared && !joins) shared_gate_up(f, w, shared, x, of_shared);
   const Branch branch(f, w.ffn_post_norm, row, w.scale);
   ChosenExperts summed = token.chosen;
   if (scales_input) summed.weights = nullptr;  // they are in what is summed

@@ -136,7 +136,7 @@ SoftCap soft_cap(const ForwardContext& f, int layer) {
 }
 
 ChoiceRule choice_rule(const ForwardContext& f, const DeviceLayer& w) {
-  return {f.hyper().routing, w.selection_bias};
+  return {f.hyper().routing, w.selection_bias, w.expert_scale};
 }
 
 LogitRange logit_range(const ForwardContext& f) {

@@ -32,7 +32,9 @@ void for_each_product(const AnyLayer& layer, const Visit& visit) {
   visit(Matrices{&layer.down});
   visit(Matrices{&layer.input_gate});
   visit(Matrices{&layer.input_projection});
-  visit(Matrices{&layer.shared_gate, &layer.shared_up});
+  // Without a gate, up is there twice.
+  visit(Matrices{layer.shared_gate.rows > 0 ? &layer.shared_gate : &layer.shared_up,
+                 &layer.shared_up});
   visit(Matrices{&layer.shared_down});
 }
 

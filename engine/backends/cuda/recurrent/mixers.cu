@@ -1,5 +1,7 @@
 #include "engine/backends/cuda/recurrent/mixers.cuh"
 
+#include <algorithm>
+
 #include "engine/kernels/cuda/recurrent/delta_net.cuh"
 #include "engine/kernels/cuda/recurrent/mamba.cuh"
 #include "engine/kernels/cuda/recurrent/short_convolution.cuh"
@@ -7,14 +9,18 @@
 namespace rigcast::engine::cuda {
 namespace {
 
-bool has(const DeviceLayer& layer, FusedBlock block) { return layer.blocks.front() == block; }
+bool has(const DeviceLayer& layer, FusedBlock block) {
+  return std::ranges::find(layer.blocks, block) != layer.blocks.end();
+}
 
 ShortConvolution short_convolution(const DeviceLayer& w, const MixerInputs& in) {
   return {in.mixed, w.mixer_taps, int(w.mixer_out.columns), int(w.mixer.conv_kernel), in.states};
 }
 
-DeltaNet delta_net(const DeviceLayer& w, const MixerInputs& in) {
-  DeltaNet m;
+// What mixers with states of heads have in common.
+template <class HeadMixer>
+HeadMixer of_heads(const DeviceLayer& w, const MixerInputs& in) {
+  HeadMixer m;
   m.mixed = in.mixed;
   m.stride = mixed_width(w);
   m.taps = w.mixer_taps;
@@ -23,28 +29,23 @@ DeltaNet delta_net(const DeviceLayer& w, const MixerInputs& in) {
   m.norm = w.mixer_norm;
   m.heads = int(w.mixer.time_step_rank);
   m.groups = int(w.mixer.group_count);
-  m.grouped = w.grouped_heads;
-  m.gates_by_group = w.grouped_gates;
   m.eps = in.norm_eps;
   m.states = in.states;
   return m;
 }
 
+DeltaNet delta_net(const DeviceLayer& w, const MixerInputs& in) {
+  DeltaNet m = of_heads<DeltaNet>(w, in);
+  m.grouped = w.grouped_heads;
+  m.gates_by_group = w.grouped_gates;
+  return m;
+}
+
 Mamba mamba(const DeviceLayer& w, const MixerInputs& in) {
-  Mamba m;
-  m.mixed = in.mixed;
-  m.stride = mixed_width(w);
-  m.taps = w.mixer_taps;
+  Mamba m = of_heads<Mamba>(w, in);
   m.taps_bias = w.mixer_taps_bias;
-  m.time_bias = w.mixer_time_bias;
-  m.decay = w.mixer_decay;
   m.skip = w.mixer_skip;
-  m.norm = w.mixer_norm;
-  m.heads = int(w.mixer.time_step_rank);
-  m.groups = int(w.mixer.group_count);
   m.head = int(w.mixer.inner_size) / m.heads;
-  m.eps = in.norm_eps;
-  m.states = in.states;
   return m;
 }
 

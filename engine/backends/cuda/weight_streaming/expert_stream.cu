@@ -37,7 +37,7 @@ std::size_t most(const Model& model, const std::vector<int>& layers, const Bytes
   std::size_t most = 0;
   for (const int i : layers) {
     const Layer& layer = model.layers[std::size_t(i)];
-    most = std::max(most, expert_slot_bytes(bytes_of(layer), layer.expert_gate.count));
+    most = std::max(most, expert_slot_bytes(bytes_of(layer), layer.expert_up.count));
   }
   return most;
 }
@@ -86,10 +86,11 @@ std::vector<CopyRun> ExpertStream::runs_of(const Layer& layer, const Chunk& chun
   std::size_t begin = 0;
   const auto add = [&](LayerWeight, const MatrixStack& stack) {
     const std::int64_t one = stack.first.bytes();
+    const bool neighbours = stack.stride == 0 || stack.stride == one;
     int last = -1;  // the expert after the stack's last copy
     for (int e = chunk.first; e < chunk.end; ++e) {
       if (counts[std::size_t(e)] == 0) continue;
-      if (last >= 0 && (e - last) * one < kMaxGap)
+      if (neighbours && last >= 0 && (e - last) * one < kMaxGap)
         runs.back().bytes += std::size_t((e + 1 - last) * one);
       else
         runs.push_back(
@@ -106,6 +107,7 @@ ArrivedExperts ExpertStream::unpack(const Layer& layer, const Chunk& chunk,
                                     std::span<const int> counts, const std::byte* blocks) {
   std::byte* soa = soa_.as();
   const auto stack = [&](const MatrixStack& from) {
+    if (!from) return DeviceMatrixStack{};
     const Matrix& m = from.first;
     const std::size_t stride = soa_of(from);
     for (int e = chunk.first; e < chunk.end; ++e) {
@@ -153,7 +155,7 @@ void ExpertStream::stream_in(int layer, std::span<const int> counts,
 BytesPerSecond ExpertStream::measure_link() {
   // Measures the copies of a batch whose tokens chose all experts.
   const Layer& layer = model_.layers[std::size_t(first_layer_)];
-  const int experts = std::min(layer.expert_gate.count, at_once(layer));
+  const int experts = std::min(layer.expert_up.count, at_once(layer));
   const std::vector<int> counts(std::size_t(experts), 1);
   return slots_.measure(runs_of(layer, {0, experts}, counts));
 }

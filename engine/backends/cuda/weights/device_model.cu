@@ -148,12 +148,15 @@ class Plan {
     to.blocks = fuse(from.ops, decoder_blocks()).value();
     to.layer_norm = uses(from.ops, OpKind::kLayerNorm);
     to.parallel_ffn = from.has_parallel_ffn();
+    to.parallel_mixer = from.has_parallel_mixer();
     to.norms_values = from.norms_values();
     to.keys_are_values = from.v.rows == 0 && from.k.rows > 0;
     const bool has_input = uses(from.ops, OpKind::kLayerInput);
     to.scale = has_input ? 1 : from.scale();
     to.input_scale = from.scale();
     to.mlp_function = {uses(from.ops, OpKind::kXieluMlp), from.xielu};
+    // The square of what is positive is an xIELU, too.
+    if (uses(from.ops, OpKind::kSquaredReluMlp)) to.mlp_function = {true, Xielu{.positive = 1}};
     // Where norms subtract the mean, each head has its own of these weights.
     const auto is_wide = [&](const std::vector<float>& norm) {
       return !to.layer_norm && std::int64_t(norm.size()) > from.attention.head_dim;
@@ -162,6 +165,7 @@ class Plan {
     to.wide_k_norm = is_wide(from.k_norm);
     to.scales_by_position = uses(from.ops, OpKind::kScaleByPosition);
     if (from.has_gelu()) to.gate_function = GateFunction::kGelu;
+    if (uses(from.ops, OpKind::kSquaredReluExperts)) to.gate_function = GateFunction::kRelu;
     if (from.has_clamped_experts()) to.gate_function = GateFunction::kClampedSwiglu;
   }
 
@@ -173,13 +177,16 @@ class Plan {
     items_.push_back({std::move(name), from.data, first_byte, &to, end, on_host});
     end += aligned(soa_bytes(from.format, from.columns, from.rows));
   }
-  void stack(const MatrixStack& from, const std::string& name, DeviceMatrixStack& to) {
+  // `first_byte`: of the first expert in the tensor.
+  void stack(const MatrixStack& from, const std::string& name, std::uint64_t first_byte,
+             DeviceMatrixStack& to) {
     if (!from) return;
     to.stride = aligned(soa_bytes(from.first.format, from.first.columns, from.first.rows));
+    const auto step = std::uint64_t(from.stride > 0 ? from.stride : from.first.bytes());
     // Experts are contiguous: the addresses of all follow from the first.
     for (int e = 0; e < from.count; ++e)
       matrix(from.at(e), name, e == 0 ? to.first : others_.emplace_back(), false,
-             std::uint64_t(e) * std::uint64_t(from.first.bytes()));
+             first_byte + std::uint64_t(e) * step);
   }
   void vector(const std::vector<float>& from, const float*& to) {
     if (from.empty()) return;
@@ -204,7 +211,10 @@ class Plan {
     if (experts_on_host) return;
     for_each_stack(
         [&](LayerWeight weight, const MatrixStack& own, DeviceMatrixStack& place) {
-          stack(own, block + std::string(name_of(weight)), place);
+          const bool joined = weight != LayerWeight::kExpertDown && own.stride > 0;
+          const bool behind = joined && weight == LayerWeight::kExpertUp;
+          stack(own, block + std::string(joined ? "ffn_gate_up_exps.weight" : name_of(weight)),
+                behind ? std::uint64_t(own.first.bytes()) : 0, place);
         },
         from, to);
   }

@@ -34,6 +34,7 @@ struct DeviceLayer {
   bool scales_by_position = false;  // queries
   bool layer_norm = false;          // the attention's norm, and those of heads, subtract the mean
   bool parallel_ffn = false;        // the FFN reads the attention's norm
+  bool parallel_mixer = false;      // a recurrent mixer does
   MlpFunction mlp_function{};       // of an FFN without a gate
   bool norms_values = false, keys_are_values = false;
   // Of the layer's result, behind the FFN, or behind the token's input of the layer, if it has one.
@@ -45,6 +46,9 @@ struct DeviceLayer {
   const float *attention_post_norm = nullptr, *ffn_post_norm = nullptr;
   const float *sinks = nullptr, *router_bias = nullptr;
   const float *attention_norm_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;
+  const float* ffn_norm_bias = nullptr;
+  const float *router_norm = nullptr, *expert_norm = nullptr, *expert_post_norm = nullptr;
+  const float *expert_scale = nullptr, *shared_post_norm = nullptr;
   const float *input_norm = nullptr, *layer_scale = nullptr;
   DeviceMatrix input_gate, input_projection;
   const float *selection_bias = nullptr, *shared_router = nullptr;
@@ -59,6 +63,14 @@ struct DeviceLayer {
   DeviceMatrix router;          // router of a MoE layer
   DeviceMatrix shared_gate, shared_up, shared_down;
   DeviceMatrixStack expert_gate, expert_up, expert_down;
+
+  // Where experts have no gate, up stands for it: kRelu times up is the square of what is positive.
+  const DeviceMatrixStack& first_of_experts() const {
+    return expert_gate.first ? expert_gate : expert_up;
+  }
+  const DeviceMatrix& first_of_shared() const { return shared_gate ? shared_gate : shared_up; }
+  /// True if experts are beside a dense FFN, with norms of their own.
+  bool experts_beside() const { return router_norm != nullptr; }
 };
 
 /// A RopeTable, on the GPU.

@@ -41,7 +41,8 @@ constexpr bool supports_small_batch_gemm(QuantFormat format) {
 /// DeviceLayer.
 template <class AnyLayer>
 bool supports_grouped_gemm(const AnyLayer& layer) {
-  return supports_small_batch_gemm(layer.expert_gate.first.format) &&
+  const auto& gate = layer.expert_gate.first;  // there may be none
+  return (gate.rows == 0 || supports_small_batch_gemm(gate.format)) &&
          supports_small_batch_gemm(layer.expert_up.first.format) &&
          supports_small_batch_gemm(layer.expert_down.first.format);
 }

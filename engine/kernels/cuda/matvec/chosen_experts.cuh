@@ -43,6 +43,7 @@ struct SharedExpert {
 struct ChoiceRule {
   ExpertRouting routing{};                // groups: up to kMaxExpertGroups, of the same size
   const float* selection_bias = nullptr;  // [experts], of probabilities, for the choice; null: none
+  const float* scale = nullptr;           // [experts], of weights; null: 1
 };
 
 /// The router of the expert that all tokens pass: its weight is the sigmoid of a product.

@@ -149,8 +149,8 @@ __device__ inline void top_k_experts(const RouterScores& in, int used, const Cho
   if (lane >= used) return;
   constexpr float kMinSum = 0x1p-14f;
   to.ids[lane] = chosen;
-  to.weights[lane] =
-      routing.scale * (routing.normalised ? probability / fmaxf(sum, kMinSum) : probability);
+  const float scale = rule.scale ? routing.scale * rule.scale[chosen] : routing.scale;
+  to.weights[lane] = scale * (routing.normalised ? probability / fmaxf(sum, kMinSum) : probability);
 }
 
 }  // namespace rigcast::engine::cuda

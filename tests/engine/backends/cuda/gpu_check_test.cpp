@@ -155,7 +155,9 @@ TEST_CASE("The check of a GPU has the traits of the model that is to run") {
     if (!*like || !seen.insert(spec->architecture).second) continue;
     const auto vectors = make_synthetic_vectors((*like)->spec, (*like)->table, 1);
     REQUIRE(vectors);
-    CHECK_FALSE(check_shapes_on_gpu(*vectors));
+    const bool is_refused = check_shapes_on_gpu(*vectors).has_value();
+    CHECK(is_refused == (spec->architecture == "phimoe"));  // by the biases of its norms
+    if (is_refused) continue;
     CHECK((*like)->spec.architecture == spec->architecture);
     CHECK(rounding_of(**like, tokens) < kMaxRoundingDifference / 4);
   }
