@@ -19,7 +19,7 @@ std::optional<Error> Scheduler::check(const SchedulerPolicy& policy) {
     return bad_input("the engine does not estimate how long answers are",
                      "scheduler.reserve = \"prompt\", \"step\" or \"answers\"");
   if (policy.window_blocks)
-    return bad_input("layers with a window have no blocks of their own in the engine",
+    return bad_input("the engine gives windows a pool of their own, and takes no blocks of one",
                      "leave scheduler.window_blocks out");
   if (policy.shares_in_step)
     return bad_input("the engine offers blocks to others when their step has ended",
