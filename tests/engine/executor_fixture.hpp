@@ -25,20 +25,26 @@ inline std::vector<std::int32_t> prompt_of(std::size_t count, std::int64_t vocab
 // The same weights in F32: what the reference decodes once instead of for every token.
 inline Model decoded(const Model& model, std::vector<std::vector<float>>& storage) {
   Model m = model;
-  const auto decode = [&](Matrix& w, std::int64_t count) {
+  const auto decode = [&](MatrixStack& w) {
     if (!w) return;
-    auto& values = storage.emplace_back(std::size_t(w.rows * w.columns * count));
-    ref::dequantize(w.format, w.data, values);
-    w.data = reinterpret_cast<const std::byte*>(values.data());
-    w.format = QuantFormat::kF32;
+    const auto each = std::size_t(w.first.rows * w.first.columns);
+    auto& values = storage.emplace_back(each * std::size_t(w.count));
+    for (int i = 0; i < w.count; ++i)
+      ref::dequantize(w.first.format, w.at(i).data,
+                      std::span(values).subspan(std::size_t(i) * each, each));
+    w.first.data = reinterpret_cast<const std::byte*>(values.data());
+    w.first.format = QuantFormat::kF32;
+    w.stride = 0;
   };
-  decode(m.embedding, 1);
-  decode(m.head, 1);
-  decode(m.input_embedding, 1);
-  decode(m.input_projection, 1);
+  const auto decode_one = [&](Matrix& w) {
+    MatrixStack one{w, 1, 0};
+    decode(one);
+    w = one.first;
+  };
+  for (Matrix* w : {&m.embedding, &m.head, &m.input_embedding, &m.input_projection}) decode_one(*w);
   for (Layer& l : m.layers) {
-    for_each_matrix([&](LayerWeight, Matrix& w) { decode(w, 1); }, l);
-    for_each_stack([&](LayerWeight, MatrixStack& w) { decode(w.first, w.count); }, l);
+    for_each_matrix([&](LayerWeight, Matrix& w) { decode_one(w); }, l);
+    for_each_stack([&](LayerWeight, MatrixStack& w) { decode(w); }, l);
   }
   return m;
 }
