@@ -182,11 +182,8 @@ void add_ram_cache(const MemoryContext& s, bool states, MemoryPlan& plan) {
 // A mapping may be larger than RAM.
 void leave_on_disk(const MemoryContext& s, MemoryPlan& plan) {
   DeviceMemory& host = plan.devices.back();
-  const RuntimeProfile::Memory& m = s.runtime.memory;
-  const bool may = m.pages_in || (s.memory && m.maps_file);
-  if (!may || !s.settings.mmap) return;
+  if (!weights_may_leave(s)) return;
   if (host.mirrored.value > 0) return;  // copies are no pages of the file
-  if (s.memory && s.memory->locks_weights()) return;
   const bool has_projector = s.projector && projector_device(s) == kHost;
   const Bytes pages =
       host.weights - host.repacked - host.mirrored - (has_projector ? s.projector->bytes : Bytes{});
@@ -246,6 +243,12 @@ MemoryPlan plan_memory(const MemoryContext& s, const Placement& p, const Batch& 
   add_page_cache(s, plan);
   add_ram_cache(s, true, plan);
   return plan;
+}
+
+bool weights_may_leave(const StepContext& s) {
+  const RuntimeProfile::Memory& m = s.runtime.memory;
+  if (!s.settings.mmap || (s.memory && s.memory->locks_weights())) return false;
+  return m.pages_in || (s.memory && m.maps_file);
 }
 
 Bytes mapped_weights(const StepContext& s, const MemoryPlan& plan) {

@@ -15,6 +15,10 @@ MemoryPlan plan_memory(const MemoryContext& context, const Placement& placement,
 /// Memory in use when a single sequence, or that of every slot, has `cached` tokens.
 MemoryPlan plan_memory(const MemoryContext& context, const Placement& placement, TokenCount cached);
 
+/// True if weights that RAM does not hold are read from the mapped file again. Of a scenario that
+/// states its memory, whatever maps its file runs so; else only a runtime that is known to.
+bool weights_may_leave(const StepContext& context);
+
 /// Weights of the host that are pages of mapped files, with those that RAM cannot hold. Metal
 /// computes with them in place. A projector is read into a buffer, and weights may be repacked into
 /// one.

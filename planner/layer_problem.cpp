@@ -6,6 +6,7 @@
 
 #include "perfmodel/cost/operation.hpp"
 #include "perfmodel/memory.hpp"
+#include "perfmodel/pressure/available_memory.hpp"
 #include "perfmodel/pressure/paging_time.hpp"
 #include "perfmodel/request_batches.hpp"
 #include "perfmodel/step.hpp"
@@ -278,11 +279,17 @@ LayerProblem layer_problem(const Scenario& scenario, bool splits_layers, HostWei
   return Builder(in_ram_only(scenario), splits_layers).take();
 }
 
-bool may_read_from_disk(const Scenario& s) { return s.runtime.memory.pages_in && s.settings.mmap; }
+bool may_read_from_disk(const Scenario& s) {
+  const bool swaps = s.rig.gpus.empty() && swap_with_room(s).value > 0;
+  return weights_may_leave(s) || swaps;
+}
 
 Scenario in_ram_only(const Scenario& scenario) {
   Scenario s = scenario;
   s.runtime.memory.pages_in = false;
+  if (!s.memory) return s;
+  s.runtime.memory.maps_file = false;
+  s.memory->swap = {};
   return s;
 }
 

@@ -38,7 +38,8 @@ enum class HostWeights {
   kInRamOrDisk,  // any size, if the runtime maps its file: the rest is read again in every step
 };
 
-/// True if weights that RAM does not hold are read from the mapped file in every step.
+/// True if what RAM does not hold is read again in every step: weights from the mapped file, or
+/// cache and copies from swap.
 bool may_read_from_disk(const Scenario& scenario);
 /// The scenario without that choice.
 Scenario in_ram_only(const Scenario& scenario);

@@ -248,7 +248,10 @@ std::vector<Candidate> finalists(const std::vector<std::vector<Candidate>>& sort
   return out;
 }
 
-bool from_disk(const RankedPlan& c) { return c.report.memory.outside_ram.value > 0; }
+bool from_disk(const RankedPlan& c) {
+  const MemoryPlan& m = c.report.memory;
+  return m.outside_ram + m.swapped + m.swapped_weights > Bytes{};
+}
 
 std::string unmet_constraint(const Constraints& constraints, const QualityLoss& loss,
                              const Report& r, Seconds first_token) {

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/model/kv_bytes.hpp"
+#include "core/scenario/engine_sizes.hpp"
 #include "core/serving/pool_tokens.hpp"
+#include "core/serving/window_pool.hpp"
 #include "perfmodel/memory.hpp"
 
 namespace rigcast::planner {
@@ -127,20 +130,41 @@ bool executes(const Scenario& s, const Placement& p) {
          s.settings.numa == NumaPolicy::kNone;
 }
 
+// Tokens for which a device's cache has room, beside states of recurrent layers. `apart`: tokens of
+// layers with a window, where these have a pool of their own; 0: they have each block.
+double pool_tokens_on(const Scenario& s, const Placement& p, DeviceIndex device, Bytes kv,
+                      TokenCount apart) {
+  const SchedulerPolicy& policy = *s.scheduler;
+  double all = 0, window = 0, pool = kv.value;  // of a token
+  for (int l = 0; l < s.model.layers; ++l) {
+    const LayerPlacement& at = p.layers[std::size_t(l)];
+    if (at.decode_on == device && s.model.recurrent)
+      pool -=
+          server_states(s.model, policy.sequences, policy.prefix_cache) * state_bytes(s.model, l);
+    if (at.kv == device)
+      (s.model.sees_all_tokens(l) ? all : window) += kv_bytes_per_token(s.model, l, s.kv.types);
+  }
+  const double together =
+      all + window > 0 ? pool / (all + window) : std::numeric_limits<double>::infinity();
+  if (apart == 0 || together <= double(apart) || all <= 0) return together;
+  return (pool - double(apart) * window) / all;
+}
+
 // Tokens of the pool that the forecast plans beside the layers, in whole blocks.
 TokenCount planned_pool(const Scenario& s, const Placement& p) {
   const PoolTokens pool = pool_tokens(s);
   if (pool.least == pool.most) return pool.most;
+  const SchedulerPolicy& policy = *s.scheduler;
+  const TokenCount block = policy.block_tokens;
+  const bool has_gpus = !s.rig.gpus.empty();
+  const TokenCount apart = block * window_pool_blocks({s.model, policy, p, s.kv.policy, has_gpus});
   const MemoryPlan plan = plan_memory(s, p, s.workload.context);
   double tokens = double(pool.most);
-  for (std::size_t g = 0; g < s.rig.gpus.size(); ++g) {
-    double per_token = 0;
-    for (int l = 0; l < s.model.layers; ++l)
-      if (p.layers[std::size_t(l)].kv == DeviceIndex(g))
-        per_token += kv_bytes_per_token(s.model, l, s.kv.types);
-    if (per_token > 0) tokens = std::min(tokens, plan.devices[g].kv.value / per_token);
-  }
-  const TokenCount block = s.scheduler->block_tokens;
+  const auto within = [&](DeviceIndex device, const DeviceMemory& memory) {
+    tokens = std::min(tokens, pool_tokens_on(s, p, device, memory.kv, apart));
+  };
+  for (std::size_t g = 0; g < s.rig.gpus.size(); ++g) within(DeviceIndex(g), plan.devices[g]);
+  if (!has_gpus) within(kHost, plan.devices.back());
   return std::max(pool.least, TokenCount(tokens) / block * block);
 }
 

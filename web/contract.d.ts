@@ -151,6 +151,7 @@ interface HourPoint {
   reclaim: string;
   tokens_per_s: number;
   interval: Pair;
+  unpressed_tokens_per_s: number;
   disk_bytes_per_step: number;
   swap_bytes_per_step: number;
 }

@@ -245,6 +245,24 @@ void add_evicted_kv(const MemoryContext& s, const GpuCache& c, const Batch& batc
 // cuda_batch_executor.cu).
 constexpr double kLeftBytes = 512 << 20;
 
+// The pool of a server without GPUs, from the least of its tokens to the most: half of what the
+// weights leave of RAM, as batch_options has it (cli/serve/served_cache.cpp).
+Batch pool_in_ram(const MemoryContext& s, const Placement& p, const MemoryPlan& plan) {
+  constexpr double kShareOfFree = 0.5;
+  const DeviceMemory& host = plan.devices.back();
+  const Bytes free = host.capacity - host.overhead - Bytes{double(s.tensors.bytes())};
+  const double room = kShareOfFree * std::max(free.value, 0.0);
+  const TokenCount tokens = s.kv.block_tokens;
+  double all = 0, window = 0;  // of a block: layers that see all tokens, and the others
+  for (int l = 0; l < s.model.layers; ++l)
+    (s.model.sees_all_tokens(l) ? all : window) += kv_block_bytes(s, l, s.kv.types);
+  auto blocks = TokenCount(room / std::max(all + window, 1.0));
+  // As many blocks of windows as they need, if they are fewer.
+  if (const TokenCount apart = tokens_of_windows(s, p, blocks * tokens); apart > 0 && all > 0)
+    blocks = TokenCount((room - double(apart) / double(tokens) * window) / all);
+  return {std::clamp(blocks * tokens, s.pool.least, s.pool.most), 0};
+}
+
 // A server's pool of blocks, as far as one GPU attends to them.
 struct GpuPool {
   TokenCount blocks = 0;
@@ -453,7 +471,10 @@ TokenCount kv_blocks(const StepContext& s, TokenCount tokens) {
 void add_block_cache(const MemoryContext& s, const Placement& p, const Batch& sequences,
                      MemoryPlan& plan) {
   add_states(s, p, plan);
-  const Batch batch = s.pool.most > s.pool.least ? pool_in_vram(s, p, plan) : sequences;
+  const bool is_chosen = s.pool.most > s.pool.least;
+  const Batch batch = !is_chosen           ? sequences
+                      : s.rig.gpus.empty() ? pool_in_ram(s, p, plan)
+                                           : pool_in_vram(s, p, plan);
   add_staged_kv(s, p, batch, plan);
   add_resident_kv(s, p, batch, plan);
   DeviceMemory& host = plan.devices.back();

@@ -80,6 +80,25 @@ std::vector<const HourPoint*> told(const std::vector<HourPoint>& all) {
   return out;
 }
 
+// Where there are more than `most`: both sides of every change of what pays, and the ends, for
+// these are what a long timeline is asked about.
+void keep_changes(std::vector<const HourPoint*>& all, std::size_t most) {
+  if (all.size() <= most) return;
+  std::vector<const HourPoint*> out;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool is_end = i == 0 || i + 1 == all.size();
+    if (is_end || all[i - 1]->reclaim != all[i]->reclaim || all[i]->reclaim != all[i + 1]->reclaim)
+      out.push_back(all[i]);
+  }
+  all = std::move(out);
+}
+
+// "91 %", and no 100 % of what is not all.
+std::string share_of_tokens(const Hours& h) {
+  const double percent = 100 * h.tokens / h.unpressed_tokens;
+  return percent >= 99.5 && percent < 100 ? "over 99 %" : fmt::format("{:.0f} %", percent);
+}
+
 // True if somebody decodes after the system has ended the program.
 bool restarts(const std::vector<HourPoint>& points) {
   const auto end =
@@ -124,8 +143,8 @@ std::string pressure_text(const Hours& h) {
   // What is reached with the last entry goes on after it, and counts for no time.
   const bool ends_pressed = h.points.back().reclaim != "fits";
   if (h.unpressed_tokens > 0)
-    out += fmt::format("; until {} {:.0f} % of the tokens that there would be with memory enough{}",
-                       hours_text(h.points.back().at), 100 * h.tokens / h.unpressed_tokens,
+    out += fmt::format("; until {} {} of the tokens that there would be with memory enough{}",
+                       hours_text(h.points.back().at), share_of_tokens(h),
                        ends_pressed ? ", and it goes on so" : "");
   if (restarts(h.points)) out += "; what follows an end is as if all began again at once";
   return out;
@@ -144,9 +163,12 @@ std::vector<std::string> hours_lines(const Hours& h, std::size_t width, std::siz
   }
   out.push_back(fmt::format("  {:>10} {:>9} {:>8} {:>8} {:>8} {:>9} {:>9}  {}", "at", "sessions",
                             "tokens", "KV", "tok/s", "disk/step", "swap/step", "what pays"));
-  const std::vector<const HourPoint*> all = told(h.points);
+  std::vector<const HourPoint*> all = told(h.points);
+  const std::size_t moments = all.size();
+  keep_changes(all, rows);
   for (std::size_t i = 0; i < std::min(rows, all.size()); ++i) out.push_back(row_text(*all[i]));
-  if (all.size() > rows) out.push_back(fmt::format("  {} more: --format json", all.size() - rows));
+  if (moments > rows)
+    out.push_back(fmt::format("  {} more: --format json", moments - std::min(rows, all.size())));
   return out;
 }
 

@@ -316,3 +316,26 @@ TEST_CASE("Names of memories have a column as wide as the longest", "[planner]")
   CHECK(rows == 3);
   CHECK(columns == std::set<std::size_t>{9 + 11});
 }
+
+TEST_CASE("A limit that weights do not fit into is planned as it is simulated",
+          "[planner][pressure]") {
+  const fixtures::Settings small = {{"rig.gpu", "[]"},
+                                    {"placement.gpu_layers", "\"auto\""},
+                                    {"runtime.name", "rigcast"},
+                                    {"memory.limit", "3 GiB"},
+                                    {"workload.context", "4096"}};
+  const auto best_of = [](const Scenario& s) {
+    SearchSpace search_space = full_space(s);
+    search_space.quants = {"Q4_K_M"};
+    search_space.kv_types = {s.kv.types};
+    return plan_of(s, {}, &search_space);
+  };
+  // 4.6 GiB of weights: they are read again for every token.
+  const Plan mapped = best_of(scenario(small));
+  REQUIRE_FALSE(mapped.ranked.empty());
+  CHECK(mapped.ranked.front().report.memory.outside_ram.value > 0);
+  // Copies have nowhere to go: the kernel ends a group without files, whatever swap there is.
+  const Plan copies = best_of(
+      scenario(fixtures::with(small, {{"runtime.mmap", "false"}, {"memory.swap", "16 GiB"}})));
+  CHECK(copies.ranked.empty());
+}

@@ -65,6 +65,20 @@ TEST_CASE("The table has both sides of a step that other programs make", "[press
   CHECK(has(rows[2], "2.00"));
 }
 
+TEST_CASE("Of a long timeline the table has where it becomes short of memory", "[pressure]") {
+  std::vector<HourPoint> all;
+  for (int hour = 0; hour < 40; ++hour) {
+    all.push_back(point(hour, 1 + hour % 3, 100, 9));
+    if (hour == 20) all.back().reclaim = "files";
+  }
+  const auto rows = rows_of(all);
+  REQUIRE(rows.size() == 6);  // both ends, both sides of both changes, and what is left out
+  CHECK(has(rows[1], "19 h"));
+  CHECK(has(rows[2], "weights read again"));
+  CHECK(has(rows[3], "21 h"));
+  CHECK(has(rows[5], "35 more"));
+}
+
 TEST_CASE("An hour without sessions says so, and large numbers have separators", "[pressure]") {
   const auto rows = rows_of({point(0, 0, 100, 0), point(1, 10'000, 100, 2)});
   REQUIRE(rows.size() == 2);

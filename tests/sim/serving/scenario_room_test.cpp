@@ -226,3 +226,24 @@ TEST_CASE("A cache in RAM makes no pool larger, wherever the pool is", "[serving
     CHECK(room_of(scenario(with(stated, {{"scheduler.ram_cache", "\"1 GiB\""}}))).tokens == 16384);
   }
 }
+
+TEST_CASE("Without a GPU a pool has half of what weights leave of RAM", "[serving]") {
+  const auto tokens = [](const char* ram, const Settings& more) {
+    const Settings base = {{"runtime.name", "rigcast"},   {"rig.gpu", "[]"},
+                           {"placement.gpu_layers", "0"}, {"load.users", "2"},
+                           {"rig.ram_reserved", "0 GiB"}, {"rig.ram_capacity", ram}};
+    return room_of(scenario(with(base, more))).tokens;
+  };
+  const Scenario s = scenario({{"runtime.name", "rigcast"}, {"load.users", "2"}});
+  const double token = kv_bytes_per_token(s.model, s.kv.types);
+  const double left = 16 * 0x1p30 - double(s.tensors.bytes());
+  const double half = left / 2 / token;
+  CHECK(double(tokens("16 GiB", {})) <= half);
+  CHECK(double(tokens("16 GiB", {})) > half - double(s.kv.block_tokens));
+  // No more than all that may run need, and no less than one request.
+  const TokenCount context = s.workload.context;
+  CHECK(tokens("256 GiB", {}) == context * TokenCount(s.scheduler->sequences));
+  CHECK(tokens("6 GiB", {}) == context);
+  // Who states it has as much.
+  CHECK(tokens("16 GiB", {{"scheduler.pool_tokens", "8192"}}) == 8192);
+}

@@ -156,6 +156,7 @@ TEST_CASE("Steps of a server whose memory is short are slow from the token on th
                        {"runtime.name", "rigcast"},
                        {"workload.context", "8192"},
                        {"scheduler.max_sequences", "4"},
+                       {"scheduler.pool_tokens", "32768"},
                        {"memory.limit", "6 GiB"},
                        {"memory.swap", "8 GiB"},
                        {"load.users", "4"},
