@@ -4,11 +4,23 @@
 #include <cctype>
 #include <map>
 #include <regex>
+#include <unordered_map>
 
 namespace rigcast::freetext {
 namespace {
 
 constexpr std::size_t kMaxLength = 500;
+
+using Groups = std::vector<std::string>;
+
+// What patterns found in texts. People's notes are the same for many rows, and are read for each of
+// them again, while a search in one takes as long as a step of a forecast.
+constexpr std::size_t kMaxTexts = 4096;
+std::map<const std::regex*, Groups>& found_in(const std::string& text) {
+  static thread_local std::unordered_map<std::string, std::map<const std::regex*, Groups>> known;
+  if (known.size() >= kMaxTexts && !known.contains(text)) known.clear();
+  return known[text];
+}
 
 // Compiling a pattern takes far longer than matching it.
 const std::regex& compiled(const char* pattern) {
@@ -34,11 +46,12 @@ bool contains(std::string_view text, std::string_view part) {
 
 std::vector<std::string> match(const std::string& text, const char* pattern) {
   const std::string searched = clipped(text);
+  const std::regex& regex = compiled(pattern);
+  const auto [groups, is_new] = found_in(searched).try_emplace(&regex);
   std::smatch found;
-  if (!std::regex_search(searched, found, compiled(pattern))) return {};
-  std::vector<std::string> groups;
-  for (const auto& group : found) groups.push_back(group.str());
-  return groups;
+  if (is_new && std::regex_search(searched, found, regex))
+    for (const auto& group : found) groups->second.push_back(group.str());
+  return groups->second;
 }
 
 std::string replaced(const std::string& text, const char* pattern, const char* with) {

@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <future>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.hpp"
@@ -112,8 +113,12 @@ TEST_CASE("Numbers that are none are refused with the form that is expected", "[
                           const std::string& form) {
     for (const std::string& value : values) {
       INFO(value);
-      check_refused(with(words, {flag, value}), {flag + ": expected " + form});
-      CHECK(run(with(words, {flag, value})).error.size() < 200);
+      const Outcome o = run(with(words, {flag, value}));
+      CHECK(o.exit == 2);
+      CHECK(o.out.empty());
+      CHECK(o.error.starts_with("rigcast: "));
+      CHECK(contains(o.error, flag + ": expected " + form));
+      CHECK(o.error.size() < 200);
     }
   };
   const Words none{"nan", "inf", "-1", "a", "1e400", "", " "};
@@ -190,24 +195,36 @@ TEST_CASE("What is no file is named by what it is, with one exit code for all", 
                                                     {"/dev/null", "is a device"},
                                                     {pipe, "is a pipe"},
                                                     {folder / "missing.toml", "missing.toml"}};
-  for (const auto& [file, what] : kinds)
-    for (const Words& words :
-         {Words{"simulate", file}, Words{"plan", file}, Words{"sweep", file},
-          Words{"simulate", "--rig", file, "--model", "llama-3.2-1b"},
-          Words{"compare", "--gpus", "rtx-3090", "--model", "llama-3.2-1b", "--prices", file},
-          Words{"validate", "--against", file}, Words{"validate", "--replay", file},
-          Words{"validate", "--model", "smollm2-135m", "--bars", file},
-          Words{"calibrate", "--against", file}, Words{"calibrate", "--runs", file},
-          Words{"calibrate", "--own", file, "--rig", "dual-rtx-3090"},
-          Words{"run", "--model", "smollm2-135m", "--synthetic", "--tokens", file, "--logits",
-                folder / "x"},
-          Words{"inspect", "./" + fs::relative(file, fs::current_path()).string()}}) {
+  for (const auto& [file, what] : kinds) {
+    const std::vector<Words> commands = {
+        {"simulate", file},
+        {"plan", file},
+        {"sweep", file},
+        {"simulate", "--rig", file, "--model", "llama-3.2-1b"},
+        {"compare", "--gpus", "rtx-3090", "--model", "llama-3.2-1b", "--prices", file},
+        {"validate", "--against", file},
+        {"validate", "--replay", file},
+        {"validate", "--model", "smollm2-135m", "--bars", file},
+        {"calibrate", "--against", file},
+        {"calibrate", "--runs", file},
+        {"calibrate", "--own", file, "--rig", "dual-rtx-3090"},
+        {"run", "--model", "smollm2-135m", "--synthetic", "--tokens", file, "--logits",
+         folder / "x"},
+        {"inspect", "./" + fs::relative(file, fs::current_path()).string()}};
+    // Beside each other: some wait for who writes to a pipe.
+    std::vector<std::future<Outcome>> outcomes;
+    for (const Words& words : commands)
+      outcomes.push_back(std::async(std::launch::async, [&words] {
+        return run(words, {.time_limit = std::chrono::seconds(20)});
+      }));
+    for (std::size_t i = 0; i < commands.size(); ++i) {
+      const Words& words = commands[i];
       const bool is_folder_of_runs =
           file == directory &&
           (words[1] == "--replay" || words[1] == "--runs" || words[1] == "--own");
+      const Outcome o = outcomes[i].get();
       if (words.front() == "inspect" && file == folder / "missing.toml")
         continue;  // a model's name
-      const Outcome o = run(words, {.time_limit = std::chrono::seconds(20)});
       INFO(words[0] << ' ' << words[1] << ": " << o.error);
       CHECK(o.exit == 2);
       CHECK(o.seconds < 10);
@@ -215,6 +232,7 @@ TEST_CASE("What is no file is named by what it is, with one exit code for all", 
                               : words.front() == "inspect" ? "is "
                                                            : what));
     }
+  }
 }
 
 TEST_CASE("A scenario and measurements may come through a pipe", "[cli][input]") {

@@ -52,7 +52,7 @@ std::string endless(const Folder& folder) {
                       << folder / "rig.toml"
                       << "\"\nscenario.model.name = \"smollm2-135m\"\n"
                          "scenario.workload = { prompt_tokens = 8, output_tokens = 100000 }\n"
-                         "scenario.runtime.threads = 2\n"
+                         "scenario.runtime.threads = 1\n"
                       << text;
   return file;
 }

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,20 +23,28 @@ inline std::vector<std::int32_t> prompt_of(std::size_t count, std::int64_t vocab
 }
 
 // The same weights in F32: what the reference decodes once instead of for every token.
-inline Model decoded(const TinyModel& tiny, std::vector<std::vector<float>>& storage) {
-  Model m = tiny.model;
-  const auto decode = [&](Matrix& w, std::int64_t count) {
+inline Model decoded(const Model& model, std::vector<std::vector<float>>& storage) {
+  Model m = model;
+  const auto decode = [&](MatrixStack& w) {
     if (!w) return;
-    auto& values = storage.emplace_back(std::size_t(w.rows * w.columns * count));
-    ref::dequantize(w.format, w.data, values);
-    w.data = reinterpret_cast<const std::byte*>(values.data());
-    w.format = QuantFormat::kF32;
+    const auto each = std::size_t(w.first.rows * w.first.columns);
+    auto& values = storage.emplace_back(each * std::size_t(w.count));
+    for (int i = 0; i < w.count; ++i)
+      ref::dequantize(w.first.format, w.at(i).data,
+                      std::span(values).subspan(std::size_t(i) * each, each));
+    w.first.data = reinterpret_cast<const std::byte*>(values.data());
+    w.first.format = QuantFormat::kF32;
+    w.stride = 0;
   };
-  decode(m.embedding, 1);
-  decode(m.head, 1);
+  const auto decode_one = [&](Matrix& w) {
+    MatrixStack one{w, 1, 0};
+    decode(one);
+    w = one.first;
+  };
+  for (Matrix* w : {&m.embedding, &m.head, &m.input_embedding, &m.input_projection}) decode_one(*w);
   for (Layer& l : m.layers) {
-    for_each_matrix([&](LayerWeight, Matrix& w) { decode(w, 1); }, l);
-    for_each_stack([&](LayerWeight, MatrixStack& w) { decode(w.first, w.count); }, l);
+    for_each_matrix([&](LayerWeight, Matrix& w) { decode_one(w); }, l);
+    for_each_stack([&](LayerWeight, MatrixStack& w) { decode(w); }, l);
   }
   return m;
 }
@@ -68,11 +77,15 @@ inline TinyModel model_of(const TinyTraits& traits) {
 }
 
 // The reference's logits after each of the tokens.
+inline std::vector<std::vector<float>> reference_logits(const Model& model,
+                                                        std::span<const std::int32_t> tokens) {
+  std::vector<std::vector<float>> storage;  // the model points to what its vectors hold
+  return ref::forward(decoded(model, storage), tokens);
+}
+
 inline std::vector<std::vector<float>> reference_logits(const TinyModel& tiny,
                                                         const std::vector<std::int32_t>& tokens) {
-  std::vector<std::vector<float>> storage;
-  storage.reserve(64);  // the model points into it
-  return ref::forward(decoded(tiny, storage), tokens);
+  return reference_logits(tiny.model, tokens);
 }
 
 inline bool is_float(const std::string& mix) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 
 #include "core/base/error.hpp"
 #include "engine/kernels/ref/block_tables.hpp"
@@ -25,10 +26,6 @@ float half_at(Block b) { return half_to_float(u16_at(b)); }
 int nibble(Block codes, int i) { return i < 16 ? codes[i] & 15 : codes[i - 16] >> 4; }
 int bit(Block bits, int i) { return (bits[i / 8] >> (i % 8)) & 1; }
 
-void f32(Block b, float* w) {
-  const std::uint32_t bits = u16_at(b) | std::uint32_t(u16_at(b + 2)) << 16;
-  w[0] = std::bit_cast<float>(bits);
-}
 void f16(Block b, float* w) { w[0] = half_at(b); }
 void bf16(Block b, float* w) { w[0] = bfloat_to_float(u16_at(b)); }
 
@@ -180,7 +177,7 @@ void mxfp4(Block b, float* w) {
 
 using Decode = void (*)(Block, float*);
 constexpr std::array<Decode, kComputedFormatCount> kDecoders = {  // in the order of QuantFormat
-    f32,     f16,    bf16,  q4_0,    q4_1,   q5_0,   q5_1,  q8_0,  q2_k,
+    nullptr, f16,    bf16,  q4_0,    q4_1,   q5_0,   q5_1,  q8_0,  q2_k,
     q3_k,    q4_k,   q5_k,  q6_k,    iq4_nl, iq4_xs, mxfp4, iq1_s, iq1_m,
     iq2_xxs, iq2_xs, iq2_s, iq3_xxs, iq3_s,  tq1_0,  tq2_0, nvfp4};
 
@@ -189,6 +186,11 @@ constexpr std::array<Decode, kComputedFormatCount> kDecoders = {  // in the orde
 void dequantize(QuantFormat format, const std::byte* blocks, std::span<float> out) {
   const QuantFormatInfo& f = info(format);
   RIGCAST_ASSERT(is_computed(format) && out.size() % f.block_elements == 0);
+  if (format == QuantFormat::kF32) {  // as they lie in memory
+    static_assert(std::endian::native == std::endian::little);
+    std::memcpy(out.data(), blocks, out.size_bytes());
+    return;
+  }
   const auto* block = reinterpret_cast<Block>(blocks);
   for (std::size_t i = 0; i < out.size(); i += f.block_elements, block += f.block_bytes)
     kDecoders[std::size_t(format)](block, out.data() + i);
