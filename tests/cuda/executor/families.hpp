@@ -326,11 +326,7 @@ inline std::vector<Family> families(const std::string& mix) {
       {{.architecture = "falcon-h1"}},
       {{.architecture = "nemotron_h", .layers = 4}},
       // A seed without a near tie of experts, of which rounding would choose the other.
-      {{.architecture = "nemotron_h_moe",
-        .layers = 4,
-        .experts = 8,
-        .shared_ffn = 768,
-        .seed = 2},
+      {{.architecture = "nemotron_h_moe", .layers = 4, .experts = 8, .shared_ffn = 768, .seed = 2},
        nullptr,
        prefer_one_expert},
   };
