@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/hardware/gpu_architecture.hpp"
+#include "core/runtime/read_kernels.hpp"
 
 namespace rigcast {
 namespace {
@@ -429,30 +430,6 @@ std::vector<KvPolicy> read_policies(const TomlTable& t) {
   }
   if (policies.empty()) t.refuse("kv_policies", "a runtime has at least one KV policy");
   return policies;
-}
-
-RuntimeProfile::Kernels read_kernels(const TomlTable& t) {
-  RuntimeProfile::Kernels k;
-  k.attention = t.number_figure("attention", 0, 10'000);
-  k.latent = t.find_number_figure("latent", 0, 10'000).value_or(k.attention);
-  k.recurrent = t.number_figure("recurrent", 0, 10'000);
-  k.ffn = t.number_figure("ffn", 0, 10'000);
-  k.moe = t.number_figure("moe", 0, 10'000);
-  k.head = t.number_figure("head", 0, 10'000);
-  const Sourced<double> none{0.0, SourceKind::kAssumed, {}};
-  k.mamba = t.find_number_figure("mamba", 0, 10'000);
-  k.short_convolution = t.find_number_figure("short_convolution", 0, 10'000);
-  k.norm = t.find_number_figure("norm", 0, 100).value_or(none);
-  k.layer_norm = t.find_number_figure("layer_norm", 0, 100).value_or(k.norm);
-  k.head_width = t.find_number_figure("head_width", 0, 100).value_or(none);
-  k.token_attention = t.find_number_figure("token_attention", 0, 10'000);
-  k.query_head = t.find_number_figure("query_head", 0, 100).value_or(none);
-  k.token_moe = t.find_number_figure("token_moe", 0, 10'000);
-  k.chosen_expert = t.find_number_figure("chosen_expert", 0, 100).value_or(none);
-  k.offload = t.find_number_figure("offload", 0, 10'000).value_or(none);
-  k.eager = t.flag("eager", false);
-  t.finish();
-  return k;
 }
 
 // `of`: what `chips` counts, which is the name of its key.

@@ -6,6 +6,7 @@
 
 #include "core/hardware/gpu_architecture.hpp"
 #include "perfmodel/cost/kernel_cost.hpp"
+#include "perfmodel/cost/latent_cost.hpp"
 #include "perfmodel/cost/matmul_split.hpp"
 #include "perfmodel/cost/wave_quantization.hpp"
 
@@ -469,27 +470,6 @@ Seconds block_attention_time(const StepContext& s, const GpuPart& gpu, const OpT
          (quantized ? blocks.quantized_cache.value : 1.0);
 }
 
-// Of latent attention, with a block for each token of a batch and some heads; a unit runs several
-// at once. Blocks go through all keys, however few there are.
-Seconds latent_attention_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
-  const BlockEfficiency& blocks = *s.runtime.blocks;
-  const double of_prompts = t.attention_flops - t.single_flops;
-  if (of_prompts <= 0 || t.prompts <= 0) return {};
-  constexpr double kBlocksOfUnit = 2;
-  const double groups = std::ceil(double(s.model.heads) / blocks.latent_heads->value);
-  const double keys = of_prompts / (t.flops_of_score * double(s.model.heads)) * groups;
-  const double at_once = kBlocksOfUnit * std::max(1.0, units_of(gpu));
-  const bool quantized = info(s.kv.types.k).block_elements > 1;
-  return blocks.latent_key->value * std::max(keys / at_once, t.prompt_keys / t.prompts) /
-         (quantized ? blocks.quantized_cache.value : 1.0);
-}
-
-// Tokens of a batch pass the states of recurrent layers one by one.
-Seconds scan_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
-  if (!s.runtime.blocks) return {};
-  return Seconds{t.scanned_values * s.runtime.blocks->scan_cycles.value / unit_rate(gpu).value};
-}
-
 Seconds batch_attention_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
                              TokenCount tokens) {
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
@@ -545,13 +525,6 @@ bool has_unknown_blocks(const StepContext& s, const GpuPart& gpu) {
   const auto& blocks = s.runtime.blocks;
   return blocks && !blocks->is_of(gpu.architecture) &&
          std::ranges::count(blocks->writes_out, gpu.architecture) == 0;
-}
-
-// How often one token's latent attention reads the cache: once for some of the heads.
-double latent_reads(const StepContext& s, bool batched) {
-  const auto& blocks = s.runtime.blocks;
-  if (!s.model.mla || !blocks || !blocks->latent_heads || batched) return 1;
-  return std::ceil(double(s.model.heads) / blocks->latent_heads->value);
 }
 
 OpCost cost_of_kernels(const StepContext& s, std::size_t gpu, const OpTraffic& t, TokenCount tokens,

@@ -1,9 +1,9 @@
 #include "perfmodel/cost/operation.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 #include "core/hardware/expert_shares.hpp"
-#include "core/model/recurrent_kind.hpp"
 #include "perfmodel/cost/cpu_cost.hpp"
 #include "perfmodel/cost/gpu_cost.hpp"
 #include "perfmodel/cost/kernel_cost.hpp"
@@ -34,9 +34,9 @@ double attention_launches(const StepContext& s, const OpTraffic& t, TokenCount t
   const auto& kernels = s.runtime.kernels;
   if (s.model.mla) return kernels.latent.value;
   if (tokens > 1 || s.model.kv_heads < 1) return kernels.attention.value;
-  constexpr double kUsualWidth = 128;
+  constexpr double kDefaultHeadDim = 128;
   const double width = t.flops_of_score > 0 ? t.flops_of_score / 4 : double(s.model.head_dim);
-  const double wider = std::max(0.0, width / kUsualWidth - 1);
+  const double wider = std::max(0.0, width / kDefaultHeadDim - 1);
   return kernels.token_attention.value_or(kernels.attention).value +
          kernels.query_head.value * double(s.model.heads) / s.model.kv_heads +
          kernels.head_width.value * wider;
@@ -51,15 +51,25 @@ double moe_launches(const StepContext& s, TokenCount tokens) {
          kernels.chosen_expert.value * double(s.model.moe->experts_used);
 }
 
+// A convolution keeps the inputs of as many tokens as published kernels have, or fewer.
+bool is_short_convolution(const ModelSpec& model) {
+  constexpr std::int64_t kMaxConvolvedTokens = 4;
+  return model.recurrent->state_bytes <= 4 * kMaxConvolvedTokens * model.hidden;
+}
+
+// Each token replaces a part of the state. That of Mamba decays, and a norm follows.
+bool is_delta_net(const ModelSpec& model) {
+  constexpr std::string_view kFamilies[] = {"qwen3next", "qwen35", "kimi-linear"};
+  return std::ranges::any_of(kFamilies,
+                             [&](std::string_view f) { return model.architecture.starts_with(f); });
+}
+
 double recurrent_launches(const StepContext& s) {
   const auto& kernels = s.runtime.kernels;
-  switch (recurrent_kind(s.model)) {
-    case RecurrentKind::kDeltaNet: break;
-    case RecurrentKind::kMamba: return kernels.mamba.value_or(kernels.recurrent).value;
-    case RecurrentKind::kShortConvolution:
-      return kernels.short_convolution.value_or(kernels.recurrent).value;
-  }
-  return kernels.recurrent.value;
+  if (is_short_convolution(s.model))
+    return kernels.short_convolution.value_or(kernels.recurrent).value;
+  if (is_delta_net(s.model)) return kernels.recurrent.value;
+  return kernels.mamba.value_or(kernels.recurrent).value;
 }
 
 double launches_of(const StepContext& s, const OpTraffic& t, Launches launches, TokenCount tokens) {

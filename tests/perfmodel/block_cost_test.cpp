@@ -123,9 +123,10 @@ TEST_CASE("Tokens of a batch pass a recurrent state one by one", "[gpu]") {
   CHECK(scanned({{100, 30}, {0, 20}}) == 50 * 1000);
   CHECK(scanned({{100, 1}, {0, 1}}) == 0);
   OpTraffic t = cache_traffic(s.model, 0, Batch(100, 30), s.kv.types);
-  const double with = seconds(s, t, 30);
+  const double with = gpu_cost(s, 0, t, 30, 0).overhead.value;
   t.scanned_values *= 3;
-  CHECK(seconds(s, t, 30) - with == Approx(2 * 30'000 * 0.5 / unit_rate(s.rig.gpus[0]).value));
+  CHECK(gpu_cost(s, 0, t, 30, 0).overhead.value - with ==
+        Approx(2 * 30'000 * 0.5 / unit_rate(s.rig.gpus[0]).value));
 }
 
 TEST_CASE("Of a window, a prompt's last token sees its tokens", "[gpu]") {
