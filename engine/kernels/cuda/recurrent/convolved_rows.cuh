@@ -49,7 +49,7 @@ void convolve_and_silu(const Stream& stream, const ConvolvedRows& convolved, con
                        float* to);
 void keep_last(const Stream& stream, const ConvolvedRows& convolved, const MixerRows& rows);
 
-/// Values of a group at most.
+/// The widest group that gated_norm() takes, in values.
 inline constexpr int kMaxNormWidth = 8192;
 
 /// out = rms_norm(x) * weight * silu(gate), or the norm of x * silu(gate), of each group of a row.

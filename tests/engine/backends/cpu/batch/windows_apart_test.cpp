@@ -14,6 +14,7 @@
 #include "engine/serve/kv_pool.hpp"
 #include "tests/catch.hpp"
 #include "tests/engine/executor_fixture.hpp"
+#include "tests/engine/window_steps.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;
@@ -52,30 +53,6 @@ Tokens random_tokens(std::mt19937& random, int count) {
   Tokens tokens;
   for (int i = 0; i < count; ++i) tokens.push_back(std::int32_t(random() % kVocabulary));
   return tokens;
-}
-
-struct Running {
-  Tokens tokens;
-  TokenCount computed = 0;
-  SequenceBlocks apart{}, together{};
-};
-
-// The logits of a step with `count` more tokens of each sequence.
-std::vector<float> step(BatchExecutor& executor, KvPool& pool, std::span<Running> sequences,
-                        std::span<const TokenCount> counts, SequenceBlocks Running::*blocks) {
-  std::vector<SequenceStep> steps;
-  for (std::size_t i = 0; i < sequences.size(); ++i) {
-    Running& s = sequences[i];
-    if (counts[i] == 0) continue;
-    SequenceBlocks& own = s.*blocks;
-    REQUIRE(pool.grow(own, s.computed + counts[i]));
-    steps.push_back({std::span(s.tokens).subspan(std::size_t(s.computed), std::size_t(counts[i])),
-                     s.computed, own.blocks, nullptr, int(i), own.window_blocks});
-  }
-  const auto logits = executor.logits(steps);
-  for (std::size_t i = 0; i < sequences.size(); ++i)
-    if (counts[i] > 0) pool.leave_windows(sequences[i].*blocks, sequences[i].computed + counts[i]);
-  return {logits.begin(), logits.end()};
 }
 
 }  // namespace
