@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -252,9 +253,11 @@ double gpu_vector_bytes(const MemoryContext& s, bool copies_experts) {
     const double routed =
         std::min<double>(n, copies_experts ? kMaxRoutedTokensStreamed : kMaxRoutedTokens);
     const double choices = routed * m.moe->experts_used;
-    between = std::max(between, choices * expert);
+    constexpr double kTileColumns = 256;  // of experts' activations: in whole tiles
+    const double tiled = std::ceil(expert / kTileColumns) * kTileColumns;
+    between = std::max(between, choices * tiled);
     bytes +=
-        choices * (expert * kHalf + hidden * kFloat + 3 * kId) + routed * m.moe->experts * kFloat;
+        choices * (tiled * kHalf + hidden * kFloat + 3 * kId) + routed * m.moe->experts * kFloat;
   }
   return bytes + between * kFloat + double(m.vocabulary) * kFloat;
 }

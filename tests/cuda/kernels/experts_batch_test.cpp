@@ -368,24 +368,29 @@ void for_tiled_column(const GroupsOnDevice& g, std::int64_t columns, std::int64_
   for (int i = 0; i < count; ++i)
     for (int token = 0; token < groups[std::size_t(i)].count; ++token)
       call(std::size_t(order[std::size_t(groups[std::size_t(i)].first + token)]),
-           std::size_t(i * g.group_tokens * columns +
+           std::size_t(i * g.group_tokens * cuda::tiled_columns(columns) +
                        cuda::tiled_index(column, token, g.group_tokens)));
 }
 
-void check_tiled_gate_up(QuantFormat f, const GroupsOnDevice& g, bool biased = false) {
-  constexpr std::int64_t kColumns = 512, kRows = 256;
-  const BiasesOnDevice gate_bias(biased, kRows, 7), up_bias(biased, kRows, 8);
-  const auto gates = stack(f, kColumns, kRows), ups = stack(f, kColumns, kRows, 5);
+struct TiledShape {
+  std::int64_t columns, rows;
+};
+
+void check_tiled_gate_up(QuantFormat f, const GroupsOnDevice& g, bool biased = false,
+                         const TiledShape& shape = {512, 256}) {
+  const std::int64_t columns = shape.columns, rows = shape.rows;
+  const auto width = std::size_t(columns), height = std::size_t(rows);
+  const BiasesOnDevice gate_bias(biased, rows, 7), up_bias(biased, rows, 8);
+  const auto gates = stack(f, columns, rows), ups = stack(f, columns, rows, 5);
   const PlanesOnDevice gate(gates), up(ups);
-  const std::vector<float> values = normal_values(std::size_t(g.tokens) * kColumns, 3);
+  const std::vector<float> values = normal_values(std::size_t(g.tokens) * width, 3);
   const OnDevice<float> x(values);
-  const BatchOnDevice halves(values, kColumns);
+  const BatchOnDevice halves(values, columns);
   // What stands for tokens that do not exist is NaN.
-  const OnDevice<std::uint16_t> tiled(
-      std::vector<std::uint16_t>(tiled_values(g, kColumns), 0x7E00));
-  const OnDevice<std::uint16_t> out(tiled_values(g, kRows));
+  const OnDevice<std::uint16_t> tiled(std::vector<std::uint16_t>(tiled_values(g, columns), 0x7E00));
+  const OnDevice<std::uint16_t> out(tiled_values(g, rows));
   const Stream stream;
-  cuda::tile_groups(stream, g.get(), x.get(), kColumns, reinterpret_cast<__half*>(tiled.get()));
+  cuda::tile_groups(stream, g.get(), x.get(), columns, reinterpret_cast<__half*>(tiled.get()));
   cuda::tiled_experts_gate_up({gate.matrix(), gate.stride(), gate_bias.get()},
                               {up.matrix(), up.stride(), up_bias.get()}, g.get(),
                               reinterpret_cast<const __half*>(tiled.get()),
@@ -394,53 +399,59 @@ void check_tiled_gate_up(QuantFormat f, const GroupsOnDevice& g, bool biased = f
   const std::vector<int> ids = g.ids.read();
   std::vector<std::uint16_t> got;
   std::vector<fixtures::GatedUp> expected;
-  for (std::int64_t i = 0; i < kRows; i += 5) {
+  std::size_t zeros = 0;
+  for (std::int64_t i = rows; i < cuda::tiled_columns(rows); ++i)
+    for_tiled_column(g, rows, i, [&](std::size_t, std::size_t at) { zeros += there[at] == 0; });
+  CHECK(zeros == g.choices() * std::size_t(cuda::tiled_columns(rows) - rows));
+  for (std::int64_t i = 0; i < rows; i += 5) {
     std::vector<WeightRow> gate_rows, up_rows;
     for (std::size_t e = 0; e < std::size_t(kExperts); ++e)
       gate_rows.emplace_back(gates[e], i), up_rows.emplace_back(ups[e], i);
-    for_tiled_column(g, kRows, i, [&](std::size_t choice, std::size_t at) {
+    for_tiled_column(g, rows, i, [&](std::size_t choice, std::size_t at) {
       const auto expert = std::size_t(ids[choice]);
       const double* const row = halves.row(choice / kUsed);
       got.push_back(there[at]);
-      const std::size_t of_row = expert * kRows + std::size_t(i);
+      const std::size_t of_row = expert * height + std::size_t(i);
       expected.push_back(fixtures::gated_up(gate_bias.plus(gate_rows[expert].times(row), of_row),
                                             up_bias.plus(up_rows[expert].times(row), of_row),
-                                            kColumns, function_of(biased)));
+                                            columns, function_of(biased)));
     });
   }
   INFO(info(f).name << ", groups of " << g.group_tokens);
-  CHECK(got.size() == (kRows + 4) / 5 * g.choices());
+  CHECK(got.size() == (height + 4) / 5 * g.choices());
   CHECK(fixtures::worst_of(got, expected) <= 1);
 }
 
-void check_tiled_down(QuantFormat f, const GroupsOnDevice& g, bool biased = false) {
-  constexpr std::int64_t kColumns = 768, kRows = 132;
-  const BiasesOnDevice bias(biased, kRows, 7);
-  const auto all = stack(f, kColumns, kRows);
+void check_tiled_down(QuantFormat f, const GroupsOnDevice& g, bool biased = false,
+                      const TiledShape& shape = {768, 132}) {
+  const std::int64_t columns = shape.columns, rows = shape.rows;
+  const auto width = std::size_t(columns), height = std::size_t(rows);
+  const BiasesOnDevice bias(biased, rows, 7);
+  const auto all = stack(f, columns, rows);
   const PlanesOnDevice down(all);
-  const BatchOnDevice x(normal_values(g.choices() * kColumns, 3), kColumns);
-  std::vector<std::uint16_t> values(tiled_values(g, kColumns), 0x7E00);
-  for (std::int64_t i = 0; i < kColumns; ++i)
-    for_tiled_column(g, kColumns, i, [&](std::size_t choice, std::size_t at) {
-      values[at] = x.fp16[choice * kColumns + std::size_t(i)];
+  const BatchOnDevice x(normal_values(g.choices() * width, 3), columns);
+  std::vector<std::uint16_t> values(tiled_values(g, columns), 0x7E00);
+  for (std::int64_t i = 0; i < cuda::tiled_columns(columns); ++i)
+    for_tiled_column(g, columns, i, [&](std::size_t choice, std::size_t at) {
+      values[at] = i < columns ? x.fp16[choice * width + std::size_t(i)] : std::uint16_t(0);
     });
   const OnDevice<std::uint16_t> tiled(values);
-  const OnDevice<float> out(g.choices() * kRows);
+  const OnDevice<float> out(g.choices() * height);
   const Stream stream;
   cuda::tiled_experts_down({down.matrix(), down.stride(), bias.get()}, g.get(),
                            reinterpret_cast<const __half*>(tiled.get()), out.get(), stream);
   const std::vector<float> got = out.read();
   const std::vector<int> ids = g.ids.read();
   double worst = 0;
-  for (std::int64_t i = 0; i < kRows; ++i) {
-    std::vector<WeightRow> rows;
-    for (const Weights& w : all) rows.emplace_back(w, i);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    std::vector<WeightRow> of_expert;
+    for (const Weights& w : all) of_expert.emplace_back(w, i);
     for (std::size_t choice = 0; choice < g.choices(); ++choice) {
       const auto expert = std::size_t(ids[choice]);
       const BatchProduct p =
-          bias.plus(rows[expert].times(x.row(choice)), expert * kRows + std::size_t(i));
-      worst = std::max(worst, fixtures::off(got[choice * kRows + std::size_t(i)], p.value,
-                                            fixtures::batch_bound(p, kColumns)));
+          bias.plus(of_expert[expert].times(x.row(choice)), expert * height + std::size_t(i));
+      worst = std::max(worst, fixtures::off(got[choice * height + std::size_t(i)], p.value,
+                                            fixtures::batch_bound(p, columns)));
     }
   }
   INFO(info(f).name << ", groups of " << g.group_tokens);
@@ -463,6 +474,38 @@ TEST_CASE("Tiled experts without tokens, with one and with many", "[cuda][sm_90]
     for (const QuantFormat f : {kQ4_K, kQ5_K, kQ6_K, kMXFP4})
       check_tiled_gate_up(f, g), check_tiled_down(f, g);
     check_tiled_gate_up(kMXFP4, g, true), check_tiled_down(kMXFP4, g, true);
+  }
+}
+
+TEST_CASE("Tiled experts of a long batch", "[cuda][sm_90][gpu]") {
+  if (!cuda::has_tiled_gemm()) {
+    WARN("needs compute capability 9.0");
+    return;
+  }
+  const Stream stream;
+  for (const int group_tokens : {32, 64}) {
+    const GroupsOnDevice g{137, kUsed, kExperts, group_tokens};
+    route_as_chosen(g, stream);
+    check_groups(g);
+    check_tiled_gate_up(QuantFormat::kQ4_K, g), check_tiled_down(QuantFormat::kQ6_K, g);
+  }
+}
+
+TEST_CASE("Tiled experts whose rows end within a tile", "[cuda][sm_90][gpu]") {
+  if (!cuda::has_tiled_gemm()) {
+    WARN("needs compute capability 9.0");
+    return;
+  }
+  using enum QuantFormat;
+  const Stream stream;
+  for (const int group_tokens : {8, 16, 32, 64}) {
+    const GroupsOnDevice g{45, kUsed, kExperts, group_tokens};
+    route_as_chosen(g, stream);
+    for (const QuantFormat f : {kMXFP4, kQ8_0, kQ5_1, kQ4_0})
+      for (const TiledShape& shape : {TiledShape{288, 96}, {448, 320}, {736, 448}})
+        check_tiled_gate_up(f, g, false, shape), check_tiled_down(f, g, false, shape);
+    check_tiled_gate_up(kMXFP4, g, true, {576, 288});
+    check_tiled_down(kMXFP4, g, true, {288, 576});
   }
 }
 

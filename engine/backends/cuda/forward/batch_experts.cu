@@ -58,28 +58,39 @@ void multiply_copied(const ForwardContext& f, ExpertStream& copied, int layer,
   });
 }
 
-// Computes the experts of a small batch that is tiled, where buffers have room for it: gate_out,
-// which no other product uses then, has it for the inputs.
-bool has_tiled_experts(const ForwardContext& f, const DeviceLayer& w, int tokens) {
-  const SmallBatchBuffers& v = f.buffers.small_batch;
-  if (tokens > kMaxTiledTokens ||
-      !supports_tiled_experts(w.first_of_experts(), w.expert_up, w.expert_down))
-    return false;
-  ExpertGroups g = v.groups;
+// The tokens of a group with which a batch's experts are computed tiled, where buffers have room
+// for the results of gate and up of all groups; 0: they are not computed so.
+int tokens_of_tiled_group(const ForwardContext& f, const DeviceLayer& w, int tokens) {
+  if (!supports_tiled_experts(w.first_of_experts(), w.expert_up, w.expert_down)) return 0;
+  ExpertGroups g = f.buffers.small_batch.groups;
   g.tokens = tokens;
   g.group_tokens = tiled_group_tokens(tokens, g.chosen.used, g.experts);
-  const std::int64_t width = w.expert_up.first.rows;
-  const std::int64_t room = std::int64_t(v.routed) * g.chosen.used * width;
-  return tiled_group_values(g, f.hidden()) <= 2 * room && tiled_group_values(g, width) <= room;
+  for (; g.group_tokens >= tiled_tokens(1); g.group_tokens /= 2)
+    if (tiled_group_values(g, w.expert_up.first.rows) <= f.buffers.small_batch.tiled_room)
+      return g.group_tokens;
+  return 0;
 }
 
+// Inputs are where the products of down go later: this has room for those of some groups, gate and
+// up of which are computed before the inputs of the next are there.
 void multiply_tiled(const ForwardContext& f, const GroupWeights& w, const ExpertGroups& g,
                     const float* rows) {
   const SmallBatchBuffers& v = f.buffers.small_batch;
-  auto* const x = reinterpret_cast<__half*>(v.gate_out);
-  tile_groups(f.stream, g, rows, f.hidden(), x);
-  tiled_experts_gate_up(w.gate, w.up, g, x, v.ffn_hidden, f.stream, w.function);
-  tiled_experts_down(w.down, g, v.ffn_hidden, v.experts, f.stream);
+  auto* const x = reinterpret_cast<__half*>(v.experts);
+  auto* const ffn_hidden = reinterpret_cast<__half*>(v.gate_out);
+  const std::int64_t room = 2 * std::int64_t(v.routed) * g.chosen.used * f.hidden();
+  const std::int64_t of_group = g.group_tokens * tiled_columns(f.hidden());
+  const int all = visited_groups(g), at_once = int(std::max<std::int64_t>(1, room / of_group));
+  for (int first = 0; first < all; first += at_once) {
+    ExpertGroups part = g;
+    part.first = first;
+    part.at_most = at_once;
+    tile_groups(f.stream, part, rows, f.hidden(), x);
+    tiled_experts_gate_up(w.gate, w.up, part, x,
+                          ffn_hidden + first * g.group_tokens * tiled_columns(w.up.first.rows),
+                          f.stream, w.function);
+  }
+  tiled_experts_down(w.down, g, ffn_hidden, v.experts, f.stream);
 }
 
 // The norm of rows [first, first + tokens) of vectors.hidden, and the same at batch.x if `halves`.
@@ -170,9 +181,9 @@ void experts_by_grouped_gemm(const ForwardContext& f, ExpertStream* copied, int 
   const SmallBatchBuffers& v = f.buffers.small_batch;
   ExpertGroups g = v.groups;
   g.tokens = tokens;
-  const bool tiled = !copied && has_tiled_experts(f, w, tokens);
-  g.group_tokens = tiled ? tiled_group_tokens(tokens, g.chosen.used, g.experts)
-                         : group_tokens_for(tokens, g.chosen.used, g.experts);
+  g.group_tokens = copied ? 0 : tokens_of_tiled_group(f, w, tokens);
+  const bool tiled = g.group_tokens > 0;
+  if (!tiled) g.group_tokens = group_tokens_for(tokens, g.chosen.used, g.experts);
   if (w.experts_beside())
     return experts_beside_ffn(f, tiled ? nullptr : copied, layer, {first, tokens, tiled}, g);
   const bool shared = bool(w.shared_down);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/scenario/batch_limits.hpp"
+#include "engine/kernels/cuda/activations/tile_order.hpp"
 #include "engine/kernels/cuda/batch/small_batch_formats.hpp"
 #include "engine/model/rope.hpp"
 
@@ -104,12 +105,12 @@ SmallBatchSizes small_batch_sizes(const Model& model, int ubatch, int routed) {
   if (m.moe && std::ranges::any_of(model.layers, supports_grouped_gemm<Layer>)) {
     s.routed = std::min(ubatch, routed);
     s.choices = std::int64_t(s.routed) * m.moe->experts_used;
-    s.ffn_hidden = s.choices * widths.expert;
+    s.ffn_hidden = s.choices * tiled_columns(widths.expert);
     s.experts = s.choices * m.hidden;
     s.router_logits = std::int64_t(s.routed) * m.moe->experts;
   }
-  s.gate_out =
-      std::max(s.tokens * std::max(widths.dense, widths.shared), s.choices * widths.expert);
+  s.gate_out = std::max(s.tokens * std::max(widths.dense, widths.shared),
+                        s.choices * tiled_columns(widths.expert));
   return s;
 }
 

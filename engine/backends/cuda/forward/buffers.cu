@@ -110,6 +110,8 @@ SmallBatchBuffers small_batch_buffers(const Model& model, int ubatch, int routed
     all.add(g.group_count, 1);
   }
   v.memory = all.allocate(vram);
+  if (v.ffn_hidden)
+    v.tiled_room = v.ffn_hidden + sizes.ffn_hidden - reinterpret_cast<__half*>(v.gate_out);
   return v;
 }
 

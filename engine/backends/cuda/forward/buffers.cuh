@@ -73,7 +73,8 @@ struct SmallBatchBuffers {
   // Gate's products: [tokens][FFN width], or [routed * used][expert width].
   float* gate_out = nullptr;
   __half* ffn_hidden = nullptr;  // experts' activations: [routed * used][expert width]
-  float* experts = nullptr;      // [routed * used][hidden]
+  std::int64_t tiled_room = 0;  // F16 values from gate_out to the end of ffn_hidden: tiled, instead
+  float* experts = nullptr;     // [routed * used][hidden]
   float* router_logits = nullptr;
   ExpertGroups groups;
   VramPiece memory;

@@ -16,6 +16,11 @@ namespace rigcast::engine::cuda {
 /// Columns of a tile, which is contiguous: [step of 16][half of a step][token][8 columns].
 inline constexpr int kTileColumns = 256;
 
+/// `columns` in whole tiles. Columns past the last are zeros.
+RIGCAST_HOST_DEVICE constexpr std::int64_t tiled_columns(std::int64_t columns) {
+  return (columns + kTileColumns - 1) / kTileColumns * kTileColumns;
+}
+
 /// The largest batch of tiled activations.
 inline constexpr int kMaxTiledTokens = 64;
 
@@ -32,6 +37,14 @@ RIGCAST_HOST_DEVICE constexpr std::int64_t tiled_index(std::int64_t column, int 
   const int half = byte % 2, place = 2 * (unit % 4) + byte / 2;
   return column / kTileColumns * kTileColumns * tiled + ((step * 2 + half) * tiled + token) * 8 +
          place;
+}
+
+/// The first of a step's columns: it has this and the next three, and the same of the three units
+/// after this one's. `step`: counted from the first column of all.
+RIGCAST_HOST_DEVICE constexpr std::int64_t first_column_of_step(int step) {
+  const int in_tile = step % (kTileColumns / 16);
+  const int first = in_tile / 8 * 128 + in_tile % 2 * 16 + in_tile % 8 / 2 * 4;
+  return std::int64_t(step / (kTileColumns / 16)) * kTileColumns + first;
 }
 
 }  // namespace rigcast::engine::cuda

@@ -235,7 +235,13 @@ int group_tokens_for(int tokens, int used, int experts) {
 
 int most_groups(int tokens, int used, int experts, int group_tokens) {
   const int choices = tokens * used;
-  return std::min(experts, choices) + choices / group_tokens;
+  // Each expert's last group may have a single token.
+  return (choices + std::min(experts, choices) * (group_tokens - 1)) / group_tokens;
+}
+
+int visited_groups(const ExpertGroups& g) {
+  const int all = most_groups(g.tokens, g.chosen.used, g.experts, g.group_tokens) - g.first;
+  return g.at_most > 0 ? std::min(g.at_most, all) : all;
 }
 
 void route_batch(const Router& router, const float* x, const ExpertGroups& g,

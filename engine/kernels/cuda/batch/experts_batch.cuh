@@ -27,7 +27,8 @@ struct ExpertGroups {
   int* group_count = nullptr;     // the number of groups
   int tokens = 0, experts = 0;
   int group_tokens = 0;  // 8 (tiled_experts.cuh), 16, 32 or 64
-  int at_most = 0;       // the number of groups that products visit; 0: all that can exist
+  int first = 0;         // the first group that is visited
+  int at_most = 0;       // the number of groups that are visited from it on; 0: all that can exist
 };
 
 inline constexpr int kMinGroupTokens = 8;
@@ -35,6 +36,8 @@ inline constexpr int kMinGroupTokens = 8;
 int group_tokens_for(int tokens, int used, int experts);
 /// The largest number of groups that `tokens` tokens can form, whatever their choices.
 int most_groups(int tokens, int used, int experts, int group_tokens);
+/// The number of groups that a launch visits at most.
+int visited_groups(const ExpertGroups& groups);
 
 /// Chooses experts as route() does, for each row of x[tokens][columns]; then fills the rest of
 /// `groups`. router.logits: [tokens][experts]; router.arrivals is not used. router.shared.weight:

@@ -120,10 +120,8 @@ void launch_groups(const DeviceMatrixStack& stack, const ExpertGroups& g, SmallB
   work.group_count = g.group_count;
   work.order = g.order;
   work.expert_stride = stack.stride;
-  const int largest =
-      g.at_most > 0 ? g.at_most : most_groups(g.tokens, g.chosen.used, g.experts, g.group_tokens);
   launch_as(w.format, g.group_tokens, work,
-            {dim3(unsigned(tiles_of(w.rows, work.row_warps)), unsigned(largest)),
+            {dim3(unsigned(tiles_of(w.rows, work.row_warps)), unsigned(visited_groups(g))),
              dim3(kSmallBatchThreads)},
             stream);
 }

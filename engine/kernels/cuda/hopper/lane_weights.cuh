@@ -9,7 +9,7 @@
 
 namespace rigcast::engine::cuda {
 
-/// A row of a matrix; `units`: of 32 columns, in a row.
+/// A row of a matrix; `units`: of 32 columns, in a row, at least eight.
 struct RowAt {
   SoaView view;
   std::int64_t row;
@@ -96,6 +96,7 @@ struct LaneFormat {
   static constexpr bool kBytewise = F == kMXFP4;                // of scales
   static constexpr bool kTable = kCodebookWeights<F>;
   static constexpr bool kMins = kBlocks256 || kPairs;
+  static constexpr bool kPartBlocks = !kBlocks256 && !kSix;  // rows may end within 256 columns
   static constexpr bool kNibbles = F == kQ4_K || F == kQ4_0 || F == kQ4_1;  // nothing but nibbles
   // The code that stands for 0. Codes of Q8_0, and values of a table, are stored plus 128.
   static constexpr int kZero = F == kQ4_0           ? 8
@@ -114,8 +115,8 @@ template <QuantFormat F>
 class LaneWeights : LaneFormat<F> {
   using Format = LaneFormat<F>;
   using Format::kBlocks256, Format::kBytewise, Format::kCodeWords, Format::kEight, Format::kFive,
-      Format::kMins, Format::kNibbles, Format::kPairs, Format::kScaleBytes, Format::kSix,
-      Format::kTable, Format::kZero;
+      Format::kMins, Format::kNibbles, Format::kPairs, Format::kPartBlocks, Format::kScaleBytes,
+      Format::kSix, Format::kTable, Format::kZero;
 
  public:
   using Format::kAhead;
@@ -126,10 +127,18 @@ class LaneWeights : LaneFormat<F> {
     const std::uint8_t* high[2];
     const std::uint8_t* scales[2];
     const std::uint8_t* d[2];
+    int last[2];  // the block with the row's last unit t, and 4 + t
 
     __device__ Source(const RowAt& a, const RowAt& b, int block, int t) {
       place(0, a, block, t);
       place(1, b, block, t);
+      if constexpr (kPartBlocks)
+        for (int u = 0; u < 2; ++u) last[u] = (int(a.units) - 1 - 4 * u - t) / 8 - block;
+    }
+
+    /// The block from which unit `u` is read: one before the last where the row ends before that.
+    __device__ __forceinline__ int block_of(int block, int u) const {
+      return kPartBlocks ? min(block, last[u]) : block;
     }
 
    private:
@@ -165,11 +174,13 @@ class LaneWeights : LaneFormat<F> {
       } else {
 #pragma unroll
         for (int u = 0; u < 2; ++u)
-          load_once(scales_[r].of_unit[u], from.scales[r] + (block * 32 + u * 16) * kScaleBytes);
+          load_once(scales_[r].of_unit[u],
+                    from.scales[r] + (from.block_of(block, u) * 32 + u * 16) * kScaleBytes);
       }
     }
   }
   __device__ __forceinline__ void load_unit(const Source& from, int block, int u) {
+    block = from.block_of(block, u);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
 #pragma unroll

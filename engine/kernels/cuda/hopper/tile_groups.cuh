@@ -11,14 +11,18 @@
 
 namespace rigcast::engine::cuda {
 
-/// The group size that suits `tokens` tokens: most groups have room for all tokens of an expert.
+/// The group size with which `tokens` tokens take the least time: a group of 16 takes 1.1 times as
+/// long as one of 8, 32 1.3 times and 64 1.7 times (Q4_K, H200), and experts with more tokens take
+/// several. Tokens choose experts independently.
 int tiled_group_tokens(int tokens, int used, int experts);
 
-/// The values of all groups' activations of `columns` columns, whatever the tokens' choices are.
+/// The values of the visited groups' activations of `columns` columns, in whole tiles, whatever the
+/// tokens' choices are.
 std::int64_t tiled_group_values(const ExpertGroups& groups, std::int64_t columns);
 
-/// tiled = the rows of x[tokens][columns] that each group needs, in F16, clamped to +-65504. Queues
-/// its work, kEarly. Throws CudaFailure, and std::invalid_argument where shapes do not fit.
+/// tiled = the rows of x[tokens][columns] that each visited group needs, in F16, clamped to
+/// +-65504, with zeros up to a whole tile of columns. Queues its work, kEarly. Throws CudaFailure,
+/// and std::invalid_argument where shapes do not fit.
 void tile_groups(const Stream& stream, const ExpertGroups& groups, const float* x,
                  std::int64_t columns, __half* tiled);
 

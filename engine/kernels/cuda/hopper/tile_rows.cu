@@ -17,9 +17,8 @@ __global__ void tile(const __half* x, int tokens, std::int64_t columns, int tile
   const int i = int(blockIdx.x) * kThreads + int(threadIdx.x);
   const int token = int(blockIdx.y);
   if (std::int64_t(i) * 16 >= columns) return;
-  const int block = i / 16, step = i % 16;
-  const int first = step / 8 * 128 + step % 2 * 16 + step % 8 / 2 * 4;  // in the tile
-  const __half* const from = x + token * columns + std::int64_t(block) * kTileColumns + first;
+  const std::int64_t column = first_column_of_step(i);
+  const __half* const from = x + token * columns + column;
   uint2 of_unit[4];
 #pragma unroll
   for (int unit = 0; unit < 4; ++unit)
@@ -30,7 +29,6 @@ __global__ void tile(const __half* x, int tokens, std::int64_t columns, int tile
     words[0][unit] = __byte_perm(of_unit[unit].x, of_unit[unit].y, 0x5410);
     words[1][unit] = __byte_perm(of_unit[unit].x, of_unit[unit].y, 0x7632);
   }
-  const std::int64_t column = std::int64_t(block) * kTileColumns + first;
 #pragma unroll
   for (int half = 0; half < 2; ++half)
     *reinterpret_cast<uint4*>(to + tiled_index(column + half, token, tiled)) =

@@ -8,9 +8,13 @@
 namespace rigcast::engine::cuda {
 namespace {
 
+// Rows of units of 32 weights end where they like, if they do not end within the first tile.
+bool takes(const DeviceMatrix& w) {
+  return supports_tiled_gemm(w.format) && w.columns % 32 == 0 && w.columns >= kTileColumns;
+}
+
 void check(const ExpertGroups& g, const DeviceMatrix& w) {
-  if (!has_tiled_gemm() || !supports_tiled_gemm(w.format) || w.columns % kTileColumns != 0 ||
-      g.group_tokens != tiled_tokens(g.group_tokens))
+  if (!has_tiled_gemm() || !takes(w) || g.group_tokens != tiled_tokens(g.group_tokens))
     throw std::invalid_argument("tiled_experts: matrices or groups that it does not take");
 }
 
@@ -25,13 +29,14 @@ TiledPart part_of(const DeviceMatrixStack& stack) {
 
 void launch_groups(const DeviceMatrix& w, std::int64_t tile_rows, const ExpertGroups& g,
                    TiledWork work, const Stream& stream) {
-  work.blocks = int(w.columns / kTileColumns);
+  work.units = int(w.columns / 32);
+  work.blocks = int(tiled_columns(w.columns) / kTileColumns);
   work.groups = g.groups;
   work.group_count = g.group_count;
   work.order = g.order;
-  launch_tiled(
-      {w.format, w.format}, g.group_tokens, work, (tile_rows + kTiledRows - 1) / kTiledRows,
-      most_groups(g.tokens, g.chosen.used, g.experts, g.group_tokens), Start::kEarly, stream);
+  work.first_group = g.first;
+  launch_tiled({w.format, w.format}, g.group_tokens, work,
+               (tile_rows + kTiledRows - 1) / kTiledRows, visited_groups(g), Start::kEarly, stream);
 }
 
 bool are_alike(const DeviceMatrix& gate, const DeviceMatrix& up) {
@@ -42,9 +47,8 @@ bool are_alike(const DeviceMatrix& gate, const DeviceMatrix& up) {
 
 bool supports_tiled_experts(const DeviceMatrixStack& gate, const DeviceMatrixStack& up,
                             const DeviceMatrixStack& down) {
-  return has_tiled_gemm() && are_alike(gate.first, up.first) &&
-         supports_tiled_gemm(gate.first.format) && supports_tiled_gemm(down.first.format) &&
-         gate.first.columns % kTileColumns == 0 && gate.first.rows % kTileColumns == 0;
+  return has_tiled_gemm() && are_alike(gate.first, up.first) && takes(gate.first) &&
+         takes(down.first);
 }
 
 void tiled_experts_gate_up(const DeviceMatrixStack& gate, const DeviceMatrixStack& up,
@@ -63,7 +67,7 @@ void tiled_experts_gate_up(const DeviceMatrixStack& gate, const DeviceMatrixStac
   work.x = x;
   work.ffn_hidden = out;
   work.function = function;
-  launch_groups(gate.first, 2 * gate.first.rows, groups, work, stream);
+  launch_groups(gate.first, 2 * tiled_columns(gate.first.rows), groups, work, stream);
 }
 
 void tiled_experts_down(const DeviceMatrixStack& down, const ExpertGroups& groups, const __half* x,

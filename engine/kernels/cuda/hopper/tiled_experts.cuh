@@ -1,8 +1,8 @@
 #pragma once
 // Products of a batch's experts on Hopper's tensor cores, as tiled_gemm.cuh: each group of tokens
-// has activations of its own, tiled for group_tokens tokens (8, 16, 32 or 64), one group after the
-// other. Calls queue their work, kEarly. All functions throw CudaFailure, and std::invalid_argument
-// where formats or shapes do not fit.
+// has activations of its own, tiled for group_tokens tokens (8, 16, 32 or 64), those of the visited
+// groups one after the other, each in whole tiles of columns. Calls queue their work, kEarly. All
+// functions throw CudaFailure, and std::invalid_argument where formats or shapes do not fit.
 
 #include <cuda_fp16.h>
 

@@ -40,6 +40,7 @@ void check(const DeviceMatrix& w, std::int64_t columns, int tokens) {
 
 TiledWork work_of(const TiledBatch& x, std::int64_t columns) {
   TiledWork work;
+  work.units = int(columns / 32);
   work.blocks = int(columns / kTileColumns);
   work.x = x.x;
   work.tokens = x.tokens;

@@ -183,7 +183,7 @@ struct BlockTask {
   std::int64_t first_row = 0;
   int tokens = 0;
   const int* choices = nullptr;  // the group's rows of the output; null: as tokens
-  int group = 0;                 // index of the group; 0 without groups
+  int group = 0;                 // its index among those of the launch; 0 without groups
   int expert = 0;
 
   __device__ __forceinline__ std::int64_t out_row(int token) const {
@@ -207,8 +207,9 @@ __device__ __forceinline__ bool find_task(const TiledWork& work, BlockTask& task
   if (work.groups) {
     wait_for_inputs();  // which weights are read depends on them
     task.group = int(blockIdx.y);
-    if (task.group >= __ldcg(work.group_count)) return false;
-    const int* const from = &work.groups[task.group].expert;
+    const int group = work.first_group + task.group;
+    if (group >= __ldcg(work.group_count)) return false;
+    const int* const from = &work.groups[group].expert;
     task.expert = __ldcg(from);
     task.choices = work.order + __ldcg(from + 1);
     task.tokens = __ldcg(from + 2);
@@ -237,7 +238,7 @@ __device__ __forceinline__ std::int64_t lane_row(const TiledWork& work, const Bl
 __device__ __forceinline__ RowAt row_to_read(const TiledWork& work, const BlockTask& task, int i) {
   const bool up = work.ffn_hidden && i == 1;
   return {of_expert(up ? work.parts[1] : task.part, task.expert),
-          min(lane_row(work, task, i), task.part.rows - 1), std::int64_t(work.blocks) * 8};
+          min(lane_row(work, task, i), task.part.rows - 1), work.units};
 }
 
 __device__ __forceinline__ void write_sum(const TiledWork& work, const BlockTask& task,
@@ -281,10 +282,11 @@ template <int kTokens>
 __device__ __forceinline__ void write_hidden(const TiledWork& work, const BlockTask& task,
                                              const LaneSums<kTokens>& sums) {
   const std::int64_t row = lane_row(work, task, 0), rows = task.part.rows;
-  if (row >= rows) return;
-  __half* const to = work.ffn_hidden + task.group * rows * kTokens;
+  const std::int64_t padded = tiled_columns(rows);
+  if (row >= padded) return;
+  __half* const to = work.ffn_hidden + task.group * padded * kTokens;
   float gate_bias = 0, up_bias = 0;
-  if (task.part.bias) {
+  if (task.part.bias && row < rows) {
     gate_bias = task.part.bias[row];
     up_bias = work.parts[1].bias[task.expert * rows + row];
   }
@@ -293,7 +295,7 @@ __device__ __forceinline__ void write_hidden(const TiledWork& work, const BlockT
     if (i % 4 < 2 && token_of_sum(i) < task.tokens) {
       const GateAndUp in = as_taken(sums[i] + gate_bias, sums[i + 2] + up_bias, work.function);
       to[tiled_index(row, token_of_sum(i), kTokens)] =
-          half_in_range(gate_of(in.gate, work.function) * in.up);
+          half_in_range(row < rows ? gate_of(in.gate, work.function) * in.up : 0.0f);
     }
 }
 

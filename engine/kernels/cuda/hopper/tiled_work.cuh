@@ -34,7 +34,8 @@ struct TiledPart {
 struct TiledWork {
   TiledPart parts[kMaxJobs];
   int part_count = 0;
-  int blocks = 0;  // of 256 columns
+  int units = 0;   // of 32 columns, of a row
+  int blocks = 0;  // of 256 columns; where the last has fewer, x has zeros instead
   const __half* x = nullptr;
   int tokens = 0;
   int cluster = 1;          // blocks that share the columns of a tile of rows
@@ -46,6 +47,7 @@ struct TiledWork {
   const ExpertGroup* groups = nullptr;
   const int* group_count = nullptr;
   const int* order = nullptr;
+  int first_group = 0;
 };
 
 }  // namespace rigcast::engine::cuda

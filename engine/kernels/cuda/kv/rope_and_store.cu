@@ -87,6 +87,14 @@ __global__ void __launch_bounds__(32 * kWarps)
   }
 }
 
+// A warp takes several of a token's heads only where there are more than the GPU has warps for:
+// they take as long as so many warps, one after the other.
+int heads_at_once(std::int64_t all) {
+  constexpr std::int64_t kWarpsOfProcessor = 48, kMax = 8;
+  return int(std::clamp<std::int64_t>(all / (kWarpsOfProcessor * device_facts().multiprocessors), 1,
+                                      kMax));
+}
+
 }  // namespace
 
 float query_scale(int head_dim) { return float(1.4426950408889634 / std::sqrt(double(head_dim))); }
@@ -106,10 +114,10 @@ void compute_rope_angles(const Stream& stream, const double* frequencies, int pa
 void rope_and_store(const Stream& stream, const NewTokenInputs& inputs, const Cache& cache,
                     int layer, int tokens, const StepRows& rows, __half* queries) {
   if (tokens < 1) return;
-  const Sizes sizes{cache.head_dim, tokens, tokens < 32 ? 1 : 8,
+  const int heads = inputs.heads + (inputs.stores ? 2 * cache.kv_heads : 0);
+  const Sizes sizes{cache.head_dim, tokens, heads_at_once(std::int64_t(tokens) * heads),
                     query_scale(inputs, cache.head_dim)};
-  const int heads = inputs.heads + (inputs.stores ? 2 * cache.kv_heads : 0),
-            of_block = kWarps * sizes.heads_at_once;
+  const int of_block = kWarps * sizes.heads_at_once;
   const dim3 grid(unsigned((heads + of_block - 1) / of_block), unsigned(std::min(tokens, 65535)));
   auto* const kernel = cache.head_dim <= 256 ? rope_and_store_heads<kHeadRoom<256>>
                                              : rope_and_store_heads<kMaxHeadDim>;

@@ -7,7 +7,8 @@
 namespace rigcast::engine::cuda {
 namespace {
 
-constexpr unsigned kThreads = 128;
+constexpr unsigned kThreads = 256;
+constexpr int kRowsOfThread = 4;
 
 __device__ void put(float* to, const float (&w)[8]) {
   reinterpret_cast<float4*>(to)[0] = make_float4(w[0], w[1], w[2], w[3]);
@@ -34,34 +35,41 @@ __device__ void put(__nv_bfloat16* to, const float (&w)[8]) {
   });
 }
 
-// Rows in the grid's second and third dimension, 8 weights a thread in the first.
 struct Rows {
   std::int64_t columns;
   RowRange range;
   const int* ids;  // null: row i is range.first + i
 };
 
+// A thread has eight columns of four rows: with one row each, the GPU took longer to start blocks
+// than they took to read and write.
 template <QuantFormat F, class T>
-__global__ void decode_rows(SoaView view, Rows rows, T* out) {
-  const std::int64_t i = std::int64_t(blockIdx.z) * gridDim.y + blockIdx.y;
-  const int column = int(blockIdx.x * kThreads + threadIdx.x) * 8;
-  if (i >= rows.range.count || column >= rows.columns) return;
-  const std::int64_t row = rows.ids ? rows.ids[i] : rows.range.first + i;
-  float w[8];
-  decode_eight<F>(view, {row, rows.columns / 32}, column, w);
-  put(out + i * rows.columns + column, w);
+__global__ void __launch_bounds__(kThreads) decode_rows(SoaView view, Rows rows, T* out) {
+  const auto pieces = std::uint32_t(rows.columns / 8);
+  const std::int64_t task = std::int64_t(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t first = task / pieces * kRowsOfThread;
+  if (first >= rows.range.count) return;
+  const int column = int(task % pieces) * 8;
+  float w[kRowsOfThread][8];
+#pragma unroll
+  for (int r = 0; r < kRowsOfThread; ++r) {
+    const std::int64_t i = min(first + r, rows.range.count - 1);  // no branch between loads
+    const std::int64_t row = rows.ids ? rows.ids[i] : rows.range.first + i;
+    decode_eight<F>(view, {row, rows.columns / 32}, column, w[r]);
+  }
+#pragma unroll
+  for (int r = 0; r < kRowsOfThread; ++r)
+    if (first + r < rows.range.count) put(out + (first + r) * rows.columns + column, w[r]);
 }
 
 template <class T>
 void decode(const DeviceMatrix& m, const Rows& rows, T* out, const Stream& stream) {
   if (rows.range.count == 0) return;
-  constexpr std::int64_t kMaxRows = 32768;
-  const std::int64_t y = rows.range.count < kMaxRows ? rows.range.count : kMaxRows;
-  const auto over = [](std::int64_t n, std::int64_t by) { return unsigned((n + by - 1) / by); };
-  const Shape shape{dim3(over(m.columns, 8 * kThreads), unsigned(y), over(rows.range.count, y)),
-                    dim3(kThreads)};
+  const std::int64_t fours = (rows.range.count + kRowsOfThread - 1) / kRowsOfThread;
+  const std::int64_t blocks = (fours * (m.columns / 8) + kThreads - 1) / kThreads;
   for_format(m.format, [&]<QuantFormat F>() {
-    launch(stream, shape, Start::kAfter, decode_rows<F, T>, view_of(m), rows, out);
+    launch(stream, {dim3(unsigned(blocks)), dim3(kThreads)}, Start::kAfter, decode_rows<F, T>,
+           view_of(m), rows, out);
   });
 }
 
