@@ -85,12 +85,32 @@ void mirror_weights(const MemoryContext& s, MemoryPlan& plan) {
   host.weights += host.mirrored;
 }
 
+bool has_experts_alone(const ModelSpec& m) {
+  if (!m.moe || m.mla || m.moe->shared_ffn > 0) return false;
+  for (int l = 0; l < m.layers; ++l)
+    if (!m.is_moe_layer(l)) return false;
+  return true;
+}
+
+// Biases of the experts of layers on a GPU. Norms and other vectors are small beside them.
+Bytes expert_biases_of_gpus(const MemoryContext& s, const Placement& p) {
+  double bytes = 0;
+  if (!s.model.moe) return {};
+  for (const Tensor& t : s.tensors.tensors)
+    if (t.dimensions == 2 && t.layer >= 0 && t.layer < s.model.layers &&
+        t.name.ends_with("_exps.bias") && p.layers[std::size_t(t.layer)].experts != kHost)
+      bytes += double(t.bytes);
+  return Bytes{bytes};
+}
+
 // Host memory that the process needs because it uses a GPU.
 Bytes process_on_gpu(const MemoryContext& s, const Placement& p) {
   const RuntimeProfile::Memory& m = s.runtime.memory;
   Bytes all = m.process_gpu;
   if (runtime_model(s.runtime).loads_cublas(s, p))
-    all += s.model.moe ? m.process_experts : m.process_cublas;
+    all += has_experts_alone(s.model) ? m.process_experts : m.process_cublas;
+  if (s.model.recurrent) all += m.process_recurrent;
+  if (m.keeps_vectors) all += expert_biases_of_gpus(s, p);
   if (s.reads_file) all += m.process_file;
   const double graphs = runtime_model(s.runtime).recorded_graphs(s, p);
   for (int l = 0; l < s.model.layers; ++l)

@@ -125,6 +125,7 @@ void add_blocks(Builder& build) {
   add("gap", 0.05, 20, &Blocks::gap);
   add("tile_read", 0.1, 1, &Blocks::tile_read);
   add("tile_start", 0.1e-6, 100e-6, &Blocks::tile_start, "us");
+  add("expert_half_rate_batch", 1, 1000, &Blocks::expert_half_rate_batch);
   add("vector_bytes", 0.1, 100, &Blocks::vector_bytes);
   add("attention_key", 0.1e-9, 1000e-9, &Blocks::attention_key, "ns");
   add("attention_step", 0.01e-9, 10e-9, &Blocks::attention_step, "ns");

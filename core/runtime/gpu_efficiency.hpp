@@ -112,6 +112,9 @@ struct BlockEfficiency {
   Sourced<double> tile_rows;    // rows in a block of a quantized product with a batch
   Sourced<double> tile_tokens;  // at most
   Sourced<Seconds> tile_start;  // time per matrix besides the multiplications of such blocks
+  // Of experts, whose tokens are multiplied in groups: the tokens of a group with which blocks
+  // reach half of their rate. Absent: tile_half_rate_batch, and all of an expert's tokens at once.
+  std::optional<Sourced<double>> expert_half_rate_batch;
   Sourced<double>
       fp16_from_batch;         // batch size from which quantized weights are written out as FP16
   Sourced<double> token_rows;  // rows of one token's products that a unit computes at once

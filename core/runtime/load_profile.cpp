@@ -41,12 +41,14 @@ RuntimeProfile::Memory read_memory(const TomlTable& t) {
       {"process_gpu", &m.process_gpu},
       {"process_cublas", &m.process_cublas},
       {"process_experts", &m.process_experts},
+      {"process_recurrent", &m.process_recurrent},
       {"graph_layer", &m.graph_layer},
       {"graph_experts_layer", &m.graph_experts_layer},
       {"process_file", &m.process_file},
       {"headroom", &m.headroom}};
   for (const auto& [key, to] : optional)
     if (const auto bytes = t.find_figure<Bytes>(key, 0_B, 64_GiB)) *to = bytes->value;
+  m.keeps_vectors = t.flag("keeps_vectors", false);
   m.fits_experts = t.flag("fits_experts", false);
   m.full_caches = t.texts("full_caches");
   m.windows_since = t.find_number_figure("windows_since", 2020, 2100);
@@ -302,6 +304,7 @@ std::optional<BlockEfficiency> read_blocks(const TomlTable& t) {
   b.tile_rows = t.number_figure("tile_rows", 1, 4096);
   b.tile_tokens = t.number_figure("tile_tokens", 1, 4096);
   b.tile_start = duration(t, "tile_start");
+  b.expert_half_rate_batch = t.find_number_figure("expert_half_rate_batch", 0, 1e6);
   b.fp16_from_batch = t.number_figure("fp16_from_batch", 1, 1e6);
   b.token_rows = t.number_figure("token_rows", 1, 4096);
   b.token_idle = t.number_figure("token_idle", 0, 1);

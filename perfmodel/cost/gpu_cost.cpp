@@ -151,6 +151,12 @@ Seconds block_written_out_time(const StepContext& s, const GpuPart& gpu, const O
          block_float_time(s, gpu, t, n, fp16, share) + gaps;
 }
 
+// Probability that a token of a batch is for a given expert.
+double share_of_expert(const StepContext& s) {
+  const MixtureOfExperts& moe = *s.model.moe;
+  return std::clamp(double(moe.experts_used) / std::max(1, moe.experts), 0.0, 1.0);
+}
+
 // Of quantized weights that tiles multiply as they lie.
 Seconds block_tiles_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t, double n,
                          const MatmulSplit& split) {
@@ -158,14 +164,16 @@ Seconds block_tiles_time(const StepContext& s, const GpuPart& gpu, const OpTraff
   const BlockEfficiency& blocks = *s.runtime.blocks;
   const FlopsPerSecond quants = tile_rate(gpu).value;
   const double shared = std::max(t.tokens_per_weight, 1e-9);
-  const double columns = multiplied_columns(shared, blocks.tile_tokens.value);
   const BlockShape cut{blocks.tile_rows.value, blocks.tile_tokens.value, units_of(gpu)};
   const double tiles = quants.value * s.runtime.gpu_efficiency(gpu).tiles.value *
                        power_share(s, gpu, quants, 0.6) *
-                       (t.routed ? batch.experts.value : wave_efficiency_of_largest(t, n, cut)) /
-                       (1.0 + batch.tile_half_rate_batch.value / columns);
-  const double flops = t.matmul_flops * columns / shared;
-  return Seconds{flops * split.quants_scaled / tiles};
+                       (t.routed ? batch.experts.value : wave_efficiency_of_largest(t, n, cut));
+  const double columns =
+      t.routed && blocks.expert_half_rate_batch
+          ? columns_of_groups(n * share_of_expert(s), blocks.expert_half_rate_batch->value,
+                              blocks.tile_tokens.value)
+          : multiplied_columns(shared, blocks.tile_tokens.value) + batch.tile_half_rate_batch.value;
+  return Seconds{t.matmul_flops / shared * columns * split.quants_scaled / tiles};
 }
 
 // A batch's products on kernels whose thread-block shapes are known.
@@ -207,12 +215,7 @@ double tile_seconds(const StepContext& s, const GpuPart& gpu, const MatmulSplit&
   return std::min(by_units, split.quants_scaled / (dot_rate(gpu).value.value * tiles));
 }
 
-// Probability that a token of a batch is for a given expert, and the number of experts for which
-// there is one.
-double share_of_expert(const StepContext& s) {
-  const MixtureOfExperts& moe = *s.model.moe;
-  return std::clamp(double(moe.experts_used) / std::max(1, moe.experts), 0.0, 1.0);
-}
+// The number of experts for which there is a token of a batch.
 double experts_hit(const StepContext& s, TokenCount tokens) {
   return s.model.moe->experts * (1.0 - std::pow(1.0 - share_of_expert(s), double(tokens)));
 }

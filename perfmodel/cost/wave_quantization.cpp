@@ -64,6 +64,24 @@ double wave_efficiency_of_blocks(double blocks, double units) {
   return 1.0 / stretch(blocks, 2 * units);
 }
 
+double columns_of_groups(double mean, double half, double widest) {
+  // The tokens of an expert are Poisson distributed, of which the normal distribution is near
+  // enough where there are many.
+  const double chosen = 1 - std::exp(-mean);
+  if (chosen <= 0) return 8 + half;
+  const auto more_than = [&](double tokens) {
+    return 0.5 * std::erfc((tokens + 0.5 - mean) / std::sqrt(2 * mean));
+  };
+  double least = INFINITY;
+  for (double width = 8; width <= widest; width *= 2) {
+    double groups = chosen;
+    for (double tokens = width; tokens < mean + 4 * std::sqrt(mean); tokens += width)
+      groups += more_than(tokens);
+    least = std::min(least, groups / chosen * (width + half));
+  }
+  return least;
+}
+
 double idle_of_one_token(const OpTraffic& products, const BlockShape& cut) {
   if (cut.units <= 0) return 0.0;
   const double many = kManyRowsOfUnit * cut.units;

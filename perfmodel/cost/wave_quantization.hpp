@@ -38,4 +38,9 @@ inline constexpr double kManyRowsOfUnit = 44;
 /// `cut.rows` rows at once, or on twice as many if the product has enough rows.
 double idle_of_one_token(const OpTraffic& products, const BlockShape& cut);
 
+/// Columns that matrix units multiply for each weight of an expert of a batch, and `half` more for
+/// each group: `mean` tokens choose every expert, independently, and at most `widest` of them are
+/// multiplied at once. Groups have the width of 8, 16, ... columns that takes least.
+double columns_of_groups(double mean, double half, double widest);
+
 }  // namespace rigcast

@@ -33,6 +33,14 @@ struct Item {
   bool on_host = false;
 };
 
+// A vector's copy to the GPU: straight from where the host has it, as experts' biases of a large
+// model are hundreds of megabytes.
+struct Vector {
+  std::span<const float> from;
+  std::size_t first = 0;  // of all vectors' floats
+  const float** to = nullptr;
+};
+
 // The tensor of a layer's matrix, and where in it the matrix begins: some models have several
 // matrices in one tensor.
 struct InTensor {
@@ -85,7 +93,7 @@ class Plan {
 
   // Allocates the GPU's memory, and copies the vectors.
   void place(Vram& vram, const std::vector<RopeTable>& rope, DeviceModel& to) {
-    const std::size_t floats_bytes = aligned(floats_.size() * sizeof(float));
+    const std::size_t floats_bytes = aligned(floats_ * sizeof(float));
     std::vector<double> frequencies;  // of all tables
     for (const RopeTable& t : rope)
       frequencies.insert(frequencies.end(), t.frequencies.begin(), t.frequencies.end());
@@ -95,9 +103,12 @@ class Plan {
       if (!item.on_host) item.to->soa = to.memory.as<std::byte>() + item.offset;
     if (shared_) to.embedding = to.head;
     auto* floats = reinterpret_cast<float*>(to.memory.as<std::byte>() + device_bytes_);
-    RIGCAST_CUDA_CALL(
-        cudaMemcpy(floats, floats_.data(), floats_.size() * sizeof(float), cudaMemcpyHostToDevice));
-    for (const auto& [at, place] : vectors_) *place = floats + at;
+    RIGCAST_CUDA_CALL(cudaMemset(floats, 0, floats_bytes));  // between vectors, too
+    for (const Vector& v : vectors_) {
+      *v.to = floats + v.first;
+      RIGCAST_CUDA_CALL(cudaMemcpyAsync(floats + v.first, v.from.data(), v.from.size_bytes(),
+                                        cudaMemcpyHostToDevice));
+    }
     std::byte* const last = to.memory.as<std::byte>() + device_bytes_ + floats_bytes;
     RIGCAST_CUDA_CALL(
         cudaMemcpy(last, frequencies.data(), frequencies_bytes, cudaMemcpyHostToDevice));
@@ -190,9 +201,8 @@ class Plan {
   }
   void vector(const std::vector<float>& from, const float*& to) {
     if (from.empty()) return;
-    vectors_.emplace_back(floats_.size(), &to);
-    floats_.insert(floats_.end(), from.begin(), from.end());
-    floats_.resize((floats_.size() + 63) / 64 * 64);  // every vector is aligned
+    vectors_.push_back({from, floats_, &to});
+    floats_ += (from.size() + 63) / 64 * 64;  // every vector is aligned
   }
   void vectors(const Layer& from, DeviceLayer& to) {
     for_each_vector([&](LayerWeight, const std::vector<float>& own,
@@ -221,8 +231,8 @@ class Plan {
 
   std::vector<Item> items_;
   std::deque<DeviceMatrix> others_;  // matrices of all experts but the first
-  std::vector<std::pair<std::size_t, const float**>> vectors_;
-  std::vector<float> floats_;
+  std::vector<Vector> vectors_;
+  std::size_t floats_ = 0;  // of all vectors
   std::size_t device_bytes_ = 0, host_bytes_ = 0;
   bool shared_ = false;  // the embedding is also the head's matrix
 };
