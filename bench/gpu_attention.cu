@@ -134,25 +134,39 @@ struct Scratch {
   Projected projected{1};
   DeviceBuffer m{512 * kHeads * 4}, l{512 * kHeads * 4}, o{512 * kHeads * kDim * 4};
   DeviceBuffer q{kHeads * kDim}, scale{kHeads * kDim / 8}, sum16{kHeads * kDim / 4};
+  DeviceBuffer arrivals{kHeads * 4};
 };
+
+// Who merges partial results: the attention's last thread blocks, if they are not too many, another
+// kernel, or none.
+enum class Merge { kTogether, kApart, kNone };
 
 struct Decode {
   int tokens = 0, splits = 0;
   bool inputs_ready = false;
-  bool merges = true;
+  Merge merge = Merge::kApart;
+  int max_tokens = 0;
 };
 
 double decode_seconds(const Stream& stream, const Context& context, const Decode& d) {
   const Scratch s;
+  RIGCAST_CUDA_CALL(cudaMemset(s.arrivals.as(), 0, s.arrivals.bytes()));
   const int* position = context.position(d.tokens - 1);
   const cuda::Partials partials{s.m.as<float>(), s.l.as<float>(), s.o.as<float>()};
-  const cuda::DecodeAttention attention{s.projected.placement(), 0, d.inputs_ready};
+  cuda::DecodeAttention attention{s.projected.placement(), 0, d.inputs_ready};
+  attention.max_tokens = d.max_tokens;
   const cuda::Outputs out{{s.q.as<std::int8_t>(), s.scale.as<float>(), s.sum16.as<float>()}};
   return seconds(stream, context.layers(), [&] {
     for (int layer = 0; layer < context.layers(); ++layer) {
+      if (d.merge == Merge::kTogether) {
+        cuda::attend_and_merge(stream, attention, context.cache(), layer, d.splits, position,
+                               partials, {out, nullptr, s.arrivals.as<unsigned>()});
+        continue;
+      }
       cuda::attend_partially(stream, attention, context.cache(), layer, d.splits, position,
                              partials);
-      if (d.merges) cuda::merge_partials(stream, partials, d.splits, kHeads, kDim, out);
+      if (d.merge == Merge::kApart)
+        cuda::merge_partials(stream, partials, d.splits, kHeads, kDim, out);
     }
   });
 }
@@ -162,8 +176,8 @@ struct Machine {
   double read_rate = 0;
 };
 
-// Prints microseconds: with a merge, with Start::kEarly for the cached context as well, and that
-// without a merge.
+// Prints microseconds: with a merge, with Start::kEarly for the cached context as well, that
+// without a merge, with a merge in the same kernel, and for a context whose length is known.
 void decode(const Stream& stream, const Machine& gpu, int tokens, int layers, QuantFormat type,
             bool by_splits) {
   const Context context(tokens, layers, type);
@@ -174,14 +188,18 @@ void decode(const Stream& stream, const Machine& gpu, int tokens, int layers, Qu
   for (const int splits : all) {
     const double t = decode_seconds(stream, context, {tokens, splits});
     const double inputs_ready = decode_seconds(stream, context, {tokens, splits, true});
-    const double attends = decode_seconds(stream, context, {tokens, splits, true, false});
+    const double attends = decode_seconds(stream, context, {tokens, splits, true, Merge::kNone});
+    const double together =
+        decode_seconds(stream, context, {tokens, splits, true, Merge::kTogether});
+    const double known =
+        decode_seconds(stream, context, {tokens, splits, true, Merge::kTogether, tokens});
     const double rate = context.token_bytes() * tokens / t;
     std::printf(
         "decode %6d %-5s %3d splits%c %7.2f us %7.1f GB/s %4.2f settled %7.2f us %4.2f, "
-        "not merged %7.2f us\n",
+        "not merged %7.2f us, together %7.2f us, of known length %7.2f us\n",
         tokens, info(type).name.data(), splits, splits == chosen ? '*' : ' ', t * 1e6, rate / 1e9,
         rate / gpu.read_rate, inputs_ready * 1e6, rate * t / inputs_ready / gpu.read_rate,
-        attends * 1e6);
+        attends * 1e6, together * 1e6, known * 1e6);
   }
 }
 

@@ -164,9 +164,10 @@ struct Expected {
 /// scores and sums are F32 on tensor cores, which truncate aligned terms: 2^-22 of the magnitudes
 /// for every product of 16. An error of scores counts twice, above and below the fraction. `cap`:
 /// the soft bound of scores that are exponents of e; its tanh is within 2^-20. `sink`: a score that
-/// no value has, likewise an exponent of e.
+/// no value has, likewise an exponent of e. `of_query`: the relative error of the query's elements.
 inline Expected attention_in_double(const float* query, const CacheData& cache, int head, int dim,
-                                    int from, int to, double cap = 0, double sink = -INFINITY) {
+                                    int from, int to, double cap = 0, double sink = -INFINITY,
+                                    double of_query = 0) {
   const double bound = cap * 1.4426950408889634;
   std::vector<double> p;
   double most = -INFINITY, magnitude = 0, sum = 0;
@@ -183,7 +184,8 @@ inline Expected attention_in_double(const float* query, const CacheData& cache, 
   }
   for (double& x : p) sum += x = std::exp2(x - most);
   sum += std::exp2(sink * 1.4426950408889634 - most);
-  const double of_score = 0.7 * (magnitude * 0x1p-22 * (dim / 16 + 1) + std::abs(bound) * 0x1p-20);
+  const double of_score =
+      0.7 * (magnitude * (0x1p-22 * (dim / 16 + 1) + of_query) + std::abs(bound) * 0x1p-20);
   const double relative = 0x1p-11 + 0x1p-21 + 2 * of_score + 0x1p-22 * ((to - from) / 16 + 8);
   Expected e{std::vector<double>(std::size_t(dim)), std::vector<double>(std::size_t(dim))};
   for (int t = from; t < to; ++t)

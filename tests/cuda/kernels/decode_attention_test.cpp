@@ -24,6 +24,8 @@ struct Decode {
   cuda::QueryTemperature temperature{};
   bool sinks = false;
   bool stored = false;  // the new token's keys and values, by another layer
+  bool apart = false;   // partial results are merged by another kernel
+  int max_tokens = 0;
 
   int newest() const { return cache.tokens - 1; }
 };
@@ -83,14 +85,25 @@ Answer run(const Decode& d, CacheData& data) {
   const OnDevice<std::int8_t> q(width);
   const OnDevice<float> sinks(sinks_of(heads));
   const cuda::Partials partials{m.get(), l.get(), o.get()};
+  const OnDevice<unsigned> arrivals(std::vector<unsigned>(std::size_t(heads), 0));
   cuda::DecodeAttention attention{projected.placement(d, rows.get()), d.window, d.inputs_ready};
   attention.cap = cuda::SoftCap::of(d.cap);
-  cuda::attend_partially(stream, attention, data.on_device(), CacheData::kLayer, d.splits,
-                         position.get(), partials);
-  cuda::merge_partials(stream, partials, d.splits, heads, d.cache.dim,
-                       {{q.get(), scale.get(), sum16.get()}, out.get()},
-                       d.sinks ? sinks.get() : nullptr);
+  attention.max_tokens = d.max_tokens;
+  const cuda::MergedHeads to{{{q.get(), scale.get(), sum16.get()}, out.get()},
+                             d.sinks ? sinks.get() : nullptr,
+                             arrivals.get()};
+  const cuda::Cache cache = data.on_device();
+  if (d.apart) {
+    cuda::attend_partially(stream, attention, cache, CacheData::kLayer, d.splits, position.get(),
+                           partials);
+    cuda::merge_partials(stream, partials, d.splits, heads, d.cache.dim, to.out, to.sinks);
+  } else {
+    for (int time = 0; time < 2; ++time)  // counters are ready for another launch
+      cuda::attend_and_merge(stream, attention, cache, CacheData::kLayer, d.splits, position.get(),
+                             partials, to);
+  }
   stream.wait();
+  for (const unsigned count : arrivals.read()) CHECK(count == 0);
   data.take_newest();
   return {out.read(), scale.read(), sum16.read(), q.read()};
 }
@@ -121,11 +134,27 @@ void check(const Decode& d) {
   INFO("tokens " << d.cache.tokens << " group " << d.group << " dim " << d.cache.dim << " splits "
                  << d.splits << " window " << d.window << " types " << int(d.cache.k) << " "
                  << int(d.cache.v));
-  CacheData data = data_of(d);
-  const std::vector<float> out = run(d, data).out;
-  const Compared c = compare(d, data, out);
-  CHECK(c.worst <= 1);
-  CHECK(c.nmse() <= 1e-6);
+  for (const bool apart : {false, true}) {
+    Decode by = d;
+    by.apart = apart;
+    CacheData data = data_of(d);
+    const std::vector<float> out = run(by, data).out;
+    const Compared c = compare(d, data, out);
+    CHECK(c.worst <= 1);
+    CHECK(c.nmse() <= 1e-6);
+  }
+}
+
+// What sums of so many terms may differ in by their order: each is a weight times a value of a
+// normal distribution, below 6, and weights add up to 1. Four roundings more are of the division;
+// both sums have an error.
+double bound_of_order(int terms) { return 2 * (terms + 4) * 6 * 0x1p-24; }
+
+double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    largest = std::max(largest, std::abs(double(a[i]) - double(b[i])));
+  return largest;
 }
 
 Decode of_tokens(int tokens) {
@@ -280,10 +309,7 @@ TEST_CASE("Any number of splits gives the same attention output within a million
   for (const int splits : {2, 7, 32, 66}) {
     d.splits = splits;
     const std::vector<float> some = run(d, data).out;
-    double worst = 0;
-    for (std::size_t i = 0; i < one.size(); ++i)
-      worst = std::max(worst, std::abs(double(some[i]) - double(one[i])));
-    CHECK(worst <= 1e-6);
+    CHECK(largest_difference(one, some) <= 1e-6);
     d.inputs_ready = true;
     CHECK(run(d, data).out == some);
     d.inputs_ready = false;
@@ -304,17 +330,64 @@ TEST_CASE("Decode attention gives the same bits wherever blocks lie and however 
 }
 
 TEST_CASE("A merge rounds to integers as the CPU does", "[cuda][gpu]") {
-  Decode d = of_tokens(77);
-  d.group = 3;
-  d.cache.dim = 80;
-  CacheData data = data_of(d);
-  const Answer answer = run(d, data);
-  cpu::QuantizedRow row;
-  row.resize(std::int64_t(answer.out.size()));
-  cpu::quantize_row(answer.out, row);
-  CHECK(std::equal(answer.q.begin(), answer.q.end(), row.q.begin()));
-  CHECK(std::equal(answer.scale.begin(), answer.scale.end(), row.scale.begin()));
-  CHECK(std::equal(answer.sum16.begin(), answer.sum16.end(), row.sum16.begin()));
+  for (const int dim : {32, 80, 96, 128, 512})
+    for (const int group : {1, 3, 12, 20})
+      for (const int splits : {1, 8, 20, 64})
+        for (const bool apart : {false, true}) {
+          Decode d = of_tokens(77);
+          d.group = group;
+          d.splits = splits;
+          d.cache.dim = dim;
+          d.apart = apart;
+          CacheData data = data_of(d);
+          const Answer answer = run(d, data);
+          cpu::QuantizedRow row;
+          row.resize(std::int64_t(answer.out.size()));
+          cpu::quantize_row(answer.out, row);
+          CHECK(std::equal(answer.q.begin(), answer.q.end(), row.q.begin()));
+          CHECK(std::equal(answer.scale.begin(), answer.scale.end(), row.scale.begin()));
+          CHECK(std::equal(answer.sum16.begin(), answer.sum16.end(), row.sum16.begin()));
+        }
+}
+
+TEST_CASE("Splits are merged by the last thread block or by another kernel, to the same values",
+          "[cuda][gpu]") {
+  for (const int tokens : {5, 300, 2000})
+    for (const int splits : {1, 7, 8, 9, 16, 17, 33, 63, 64, 65})
+      for (const int group : {1, 4, 8, 24}) {
+        Decode d = of_tokens(tokens);
+        d.group = group;
+        d.splits = splits;
+        d.cache.dim = 64;
+        d.sinks = group == 8;
+        CacheData data = data_of(d);
+        const std::vector<float> together = run(d, data).out;
+        d.apart = true;
+        const std::vector<float> apart = run(d, data).out;
+        CHECK(largest_difference(together, apart) <= bound_of_order(splits));
+      }
+}
+
+// Thread blocks may have more warps then: sums are in another order.
+TEST_CASE("Attention to a context of known length has less shared memory, and the same values",
+          "[cuda][gpu]") {
+  const QuantFormat types[] = {QuantFormat::kF16, QuantFormat::kQ8_0, QuantFormat::kQ4_0};
+  for (const QuantFormat type : types)
+    for (const int dim : {32, 64, 96, 128, 256, 512})
+      for (const int tokens : {1, 16, 17, 129, 500, 512, 1100})
+        for (const int splits : {1, 2, 8, 16}) {
+          Decode d = of_tokens(tokens);
+          d.cache.k = d.cache.v = type;
+          d.cache.dim = dim;
+          d.splits = splits;
+          d.max_tokens = tokens;
+          CacheData data = data_of(d);
+          const std::vector<float> known = run(d, data).out;
+          CHECK(compare(d, data, known).worst <= 1);
+          d.max_tokens = 0;
+          const std::vector<float> any = run(d, data).out;
+          CHECK(largest_difference(known, any) <= bound_of_order(6 * splits));
+        }
 }
 
 TEST_CASE("A merge leaves out partials of nothing, whatever they hold", "[cuda][gpu]") {
@@ -358,4 +431,13 @@ TEST_CASE("Splits fill the GPU and none is without work", "[cuda]") {
   CHECK(cuda::attention_splits(32768, 4, 512, 132) == 16);
   CHECK(cuda::attention_splits(32768, 8, 128, 132, false) == 49);
   CHECK(cuda::attention_splits(32768, 300, 128, 132) == 1);
+  CHECK(cuda::max_tokens_of_splits(8, 8, 128, 132) == 512);
+  CHECK(cuda::max_tokens_of_splits(33, 8, 128, 132) == 0);
+  for (const int dim : {64, 128, 256, 512})
+    for (const bool fp16 : {false, true})
+      for (int tokens = 1; tokens < 5000; tokens += 37) {
+        const int splits = cuda::attention_splits(tokens, 8, dim, 132, fp16);
+        const int most = cuda::max_tokens_of_splits(splits, 8, dim, 132, fp16);
+        CHECK((most == 0 || most >= tokens));
+      }
 }

@@ -1,5 +1,6 @@
 #include "engine/kernels/cuda/kv/rope_and_store.cuh"
 
+#include "engine/kernels/cuda/attention/decode_attention.cuh"
 #include "engine/kernels/ref/ops.hpp"
 #include "tests/catch.hpp"
 #include "tests/cuda/kernels/cache_data.cuh"
@@ -70,38 +71,52 @@ struct Sent {
   }
 };
 
+// What kernels read, with the angles computed.
+struct Prepared {
+  Sent q, k, v;
+  OnDevice<double> frequencies;
+  OnDevice<int> position;
+  OnDevice<cuda::RopeAngle> rope_cos_sin;
+  cuda::NewTokenInputs inputs;
+
+  Prepared(const Case& c, const Rows& q_, const Rows& k_, const Rows& v_)
+      : q(q_),
+        k(k_),
+        v(v_),
+        frequencies(frequencies_of(c)),
+        position(std::vector<int>{c.position}),
+        rope_cos_sin(std::size_t(c.tokens * c.rope_dims / 2)) {
+    inputs.q = q.view, inputs.k = k.view, inputs.v = v.view;
+    inputs.heads = c.heads;
+    if (c.norms) inputs.q_norm = q.norm.get(), inputs.k_norm = k.norm.get();
+    inputs.norm_eps = kEps;
+    inputs.layer_norms = c.layer_norms;
+    inputs.norms_rotated = c.norms_rotated || c.plain_norms;
+    inputs.plain_norms = c.plain_norms;
+    inputs.plain_value_norms = c.value_norms;
+    inputs.stores = c.stores;
+    inputs.pairs = c.pairs;
+    inputs.rope_dims = c.rope_dims;
+    inputs.score_scale = c.score_scale;
+    inputs.temperature = c.temperature;
+    const Stream stream;
+    cuda::compute_rope_angles(stream, frequencies.get(), c.rope_dims / 2, c.tokens,
+                              {position.get()}, rope_cos_sin.get(), c.magnitude);
+    stream.wait();
+    inputs.rope_cos_sin = rope_cos_sin.get();
+  }
+};
+
 struct Placed {
   std::vector<float> queries;
   std::vector<std::byte> memory;
 };
 
-Placed run(const Case& c, const CacheData& data, const Rows& q, const Rows& k, const Rows& v) {
-  const Sent sent_q(q), sent_k(k), sent_v(v);
-  const OnDevice<double> frequencies(frequencies_of(c));
-  const OnDevice<int> position(std::vector<int>{c.position});
+Placed run(const Case& c, const CacheData& data, const Prepared& p) {
   const OnDevice<std::uint16_t> queries(std::size_t(c.tokens * c.heads * c.dim));
-  cuda::NewTokenInputs p;
-  p.q = sent_q.view, p.k = sent_k.view, p.v = sent_v.view;
-  p.heads = c.heads;
-  if (c.norms) p.q_norm = sent_q.norm.get(), p.k_norm = sent_k.norm.get();
-  p.norm_eps = kEps;
-  p.layer_norms = c.layer_norms;
-  p.norms_rotated = c.norms_rotated || c.plain_norms;
-  p.plain_norms = c.plain_norms;
-  p.plain_value_norms = c.value_norms;
-  p.stores = c.stores;
-  p.pairs = c.pairs;
-  p.rope_dims = c.rope_dims;
-  p.score_scale = c.score_scale;
-  p.temperature = c.temperature;
-  const OnDevice<cuda::RopeAngle> rope_cos_sin(std::size_t(c.tokens * c.rope_dims / 2));
   const Stream stream;
-  cuda::compute_rope_angles(stream, frequencies.get(), c.rope_dims / 2, c.tokens, {position.get()},
-                            rope_cos_sin.get(), c.magnitude);
-  stream.wait();
-  p.rope_cos_sin = rope_cos_sin.get();
-  cuda::rope_and_store(stream, p, data.on_device(), CacheData::kLayer, c.tokens, {position.get()},
-                       reinterpret_cast<__half*>(queries.get()));
+  cuda::rope_and_store(stream, p.inputs, data.on_device(), CacheData::kLayer, c.tokens,
+                       {p.position.get()}, reinterpret_cast<__half*>(queries.get()));
   stream.wait();
   return {halves_to_floats(queries.read()), data.read()};
 }
@@ -143,16 +158,72 @@ void check_row(const Case& c, QuantFormat type, const std::byte* got, const std:
   CHECK(compared.worst <= 1);
 }
 
+// The rows of the case's token t in the cache's memory.
+void check_stored(const Case& c, const CacheData& data, const std::vector<std::byte>& memory,
+                  const Rows& k, const Rows& v, int t) {
+  for (int h = 0; h < c.kv_heads; ++h) {
+    check_row(c, c.k, data.row(memory, h, c.position + t, false), k.head(c, t, h, true));
+    std::vector<float> x = v.head(c, t, h, false);
+    if (c.value_norms) {
+      ref::rms_norm(x, std::vector<float>(x.size(), 1.0f), kEps, x);
+      check_row(c, c.v, data.row(memory, h, c.position + t, true), x);
+      continue;
+    }
+    // Values are rounded as they are: to the same bits.
+    std::vector<std::byte> row(std::size_t(data.on_device().v_row));
+    ref::quantize(c.v, x, row.data());
+    CHECK(std::equal(row.begin(), row.end(), data.row(memory, h, c.position + t, true)));
+  }
+}
+
+// Decode attention computes a token's heads itself. It sees some tokens with the queries, which
+// may be rounded to the neighbours of those that were placed.
+void check_decode(const Case& c, const Rows& k, const Rows& v, const Prepared& p,
+                  const std::vector<float>& queries) {
+  constexpr int kWindow = 40, kSplits = 2;
+  CacheShape shape{c.kv_heads,     c.dim, std::max(0, c.position + 1 - kWindow),
+                   c.position + 1, c.k,   c.v};
+  shape.newest = !c.stores;
+  CacheData data(shape);
+  const std::vector<std::byte> before = data.read();
+  const auto heads = std::size_t(c.heads), width = heads * std::size_t(c.dim);
+  const OnDevice<float> m(kSplits * heads), l(kSplits * heads), o(kSplits * width), out(width);
+  const OnDevice<unsigned> arrivals(std::vector<unsigned>(heads, 0));
+  const Stream stream;
+  cuda::attend_and_merge(stream, {p.inputs, kWindow}, data.on_device(), CacheData::kLayer, kSplits,
+                         p.position.get(), {m.get(), l.get(), o.get()},
+                         {{{}, out.get()}, nullptr, arrivals.get()});
+  stream.wait();
+  const std::vector<std::byte> memory = data.read();
+  if (c.stores)
+    check_stored(c, data, memory, k, v, 0);
+  else
+    CHECK(memory == before);
+  data.take_newest();
+  const std::vector<float> got = out.read();
+  Compared compared;
+  for (std::size_t h = 0; h < heads; ++h) {
+    const std::size_t at = h * std::size_t(c.dim);
+    const Expected e =
+        attention_in_double(queries.data() + at, data, int(h) / (c.heads / c.kv_heads), c.dim,
+                            shape.from, shape.tokens, 0, -INFINITY, 0x1p-10);
+    for (std::size_t i = 0; i < e.out.size(); ++i)
+      compared.add(double(got[at + i]), e.out[i], e.bound[i]);
+  }
+  CHECK(compared.worst <= 1);
+}
+
 void check(const Case& c) {
   INFO("dim " << c.dim << " tokens " << c.tokens << " position " << c.position << " types "
-              << int(c.k) << " " << int(c.v));
+              << int(c.k) << " " << int(c.v) << " rotated " << c.rope_dims);
   CacheShape shape{c.kv_heads, c.dim, 0, 0, c.k, c.v};
   shape.order = 3;
   shape.room = c.position + c.tokens;
   const CacheData data(shape);
   const Rows q(c, c.heads, 11), k(c, c.kv_heads, 21), v(c, c.kv_heads, 31);
+  const Prepared prepared(c, q, k, v);
   const std::vector<std::byte> before = data.read();
-  const Placed placed = run(c, data, q, k, v);
+  const Placed placed = run(c, data, prepared);
   if (!c.stores) CHECK(placed.memory == before);
   Compared queries;
   for (int t = 0; t < c.tokens; ++t) {
@@ -165,21 +236,10 @@ void check(const Case& c) {
                     half_step(QuantFormat::kF16, double(x[i]) * scale, 0) +
                         kFloat * double(c.magnitude) * scale);
     }
-    for (int h = 0; c.stores && h < c.kv_heads; ++h) {
-      check_row(c, c.k, data.row(placed.memory, h, c.position + t, false), k.head(c, t, h, true));
-      std::vector<float> x = v.head(c, t, h, false);
-      if (c.value_norms) {
-        ref::rms_norm(x, std::vector<float>(x.size(), 1.0f), kEps, x);
-        check_row(c, c.v, data.row(placed.memory, h, c.position + t, true), x);
-        continue;
-      }
-      // Values are rounded as they are: to the same bits.
-      std::vector<std::byte> row(std::size_t(data.on_device().v_row));
-      ref::quantize(c.v, x, row.data());
-      CHECK(std::equal(row.begin(), row.end(), data.row(placed.memory, h, c.position + t, true)));
-    }
+    if (c.stores) check_stored(c, data, placed.memory, k, v, t);
   }
   CHECK(queries.worst <= 1);
+  if (c.tokens == 1) check_decode(c, k, v, prepared, placed.queries);
 }
 
 }  // namespace
@@ -203,12 +263,14 @@ TEST_CASE("Biases and norms of heads come before turning", "[cuda][gpu]") {
     Case c;
     c.dim = dim;
     c.rope_dims = dim == 80 ? 32 : dim;
-    c.tokens = 33;
     c.position = 250;
     c.biases = true;
     c.norms = dim != 64;
     c.pairs = RopePairs::kNeox;
-    check(c);
+    for (const int tokens : {1, 33}) {
+      c.tokens = tokens;
+      check(c);
+    }
   }
 }
 
@@ -248,7 +310,7 @@ TEST_CASE("Norms of heads may be behind the rotation, of values, or without weig
 TEST_CASE("A part of a head turns, or nothing of it, with queries of the model's own scale",
           "[cuda][gpu][traits]") {
   for (const RopePairs pairs : {RopePairs::kInterleaved, RopePairs::kNeox})
-    for (const int rope_dims : {0, 32, 96, 128})
+    for (const int rope_dims : {0, 4, 10, 32, 96, 128})
       for (const int tokens : {1, 40}) {
         Case c;
         c.pairs = pairs;
@@ -271,8 +333,23 @@ TEST_CASE("Every pair of cache types is written as the CPU writes it", "[cuda][g
         Case c;
         c.k = k, c.v = v;
         c.dim = c.rope_dims = dim;
-        c.tokens = 70;
         c.position = 100;
-        check(c);
+        for (const int tokens : {1, 70}) {
+          c.tokens = tokens;
+          check(c);
+        }
       }
+}
+
+TEST_CASE("A token's heads are computed in several rounds where there are many", "[cuda][gpu]") {
+  for (const int group : {1, 14, 15, 16, 40})
+    for (const int dim : {16, 80, 128, 192, 512}) {
+      Case c;
+      c.heads = group * c.kv_heads;
+      c.dim = c.rope_dims = dim;
+      c.position = 77;
+      c.norms = true;
+      c.pairs = RopePairs::kNeox;
+      check(c);
+    }
 }

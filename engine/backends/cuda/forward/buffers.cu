@@ -72,6 +72,7 @@ void allocate_token_buffers(DecodeBuffers& v, const Model& model, int splits, Vr
   one.add(v.shared_weight, 1);
   one.add(v.router_logits, m.moe ? m.moe->experts : 1);
   one.add(v.arrivals, 1);
+  one.add(v.attention_arrivals, sizes.partial_heads / splits);
   one.add(v.partials.m, sizes.partial_heads);
   one.add(v.partials.l, sizes.partial_heads);
   one.add(v.partials.o, sizes.partial_outputs);

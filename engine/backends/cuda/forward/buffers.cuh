@@ -46,7 +46,8 @@ struct DecodeBuffers {
   ChosenExperts chosen;
   float* shared_weight = nullptr;  // of the expert that all tokens pass
   float* router_logits = nullptr;
-  unsigned* arrivals = nullptr;
+  unsigned* arrivals = nullptr;            // of the router's thread blocks
+  unsigned* attention_arrivals = nullptr;  // [heads]
   Partials partials;
   float* logits = nullptr;
   ArgmaxState* argmax = nullptr;

@@ -109,6 +109,8 @@ void attend_on_gpu(const ForwardContext& f, KvState& kv, HostOffload* host, int 
   const int kept = kv.cache().layer(source);
   DecodeAttention attention{new_token_inputs(f, layer), window_of(a), true};
   attention.cap = soft_cap(f, layer);
+  attention.max_tokens = max_tokens_of_splits(
+      splits, a.kv_heads, int(a.head_dim), device_facts().multiprocessors, kv.cache().holds_fp16());
   const TokenCount of_host = kv.cold_of_host();
   if (of_host > 0) host->send({{f.buffers.vectors.projected, q_width(a)}});
   norm_wide_heads(f, layer, 1);  // the host has its own norm of what was sent
@@ -118,12 +120,18 @@ void attend_on_gpu(const ForwardContext& f, KvState& kv, HostOffload* host, int 
     attention.start = Start::kAfter;
   }
   if (source != layer) attention.inputs_ready = false;  // an earlier layer stores the new token
-  attend_partially(f.stream, attention, kv.cache().view(source), 0, splits, token.position,
-                   token.partials);
+  const Cache cache = kv.cache().view(source);
+  const MergedHeads merged{attn_out_form(token, attends_in_floats(f.layer(layer))),
+                           f.layer(layer).sinks, token.attention_arrivals};
+  if (of_host > 0)
+    attend_partially(f.stream, attention, cache, 0, splits, token.position, token.partials);
+  else
+    attend_and_merge(f.stream, attention, cache, 0, splits, token.position, token.partials, merged);
   kv.done(kept);
-  if (of_host > 0) receive_cold_partials(f, *host, a, splits++);
-  merge_partials(f.stream, token.partials, splits, a.heads, int(a.head_dim),
-                 attn_out_form(token, attends_in_floats(f.layer(layer))), f.layer(layer).sinks);
+  if (of_host == 0) return;
+  receive_cold_partials(f, *host, a, splits++);
+  merge_partials(f.stream, token.partials, splits, a.heads, int(a.head_dim), merged.out,
+                 merged.sinks);
 }
 
 void attend_on_host(const ForwardContext& f, HostOffload& host, int layer) {

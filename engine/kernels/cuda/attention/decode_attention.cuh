@@ -1,6 +1,6 @@
 #pragma once
-// Attention of one token (flash decoding): splits of the context give partial results, which
-// merge_partials() merges.
+// Attention of one token (flash decoding): splits of the context give partial results, which the
+// last thread block of their heads merges, or merge_partials().
 
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/attention/merge_partials.cuh"
@@ -24,6 +24,7 @@ struct DecodeAttention {
   /// has stored the new token (NewTokenInputs::stores).
   bool inputs_ready = false;
   int first_token = 0;  // earlier tokens are attended to elsewhere; a multiple of 16
+  int max_tokens = 0;   // the longest context, this token included; 0: any
   Start start = Start::kEarly;
   SoftCap cap{};
 };
@@ -33,10 +34,27 @@ struct DecodeAttention {
 int attention_splits(int tokens_upper_bound, int kv_heads, int head_dim, int multiprocessors,
                      bool fp16 = true);
 
+/// The longest context for which attention_splits() gives so many or fewer; 0: any.
+int max_tokens_of_splits(int splits, int kv_heads, int head_dim, int multiprocessors,
+                         bool fp16 = true);
+
 /// Stores the new token's keys and values in the cache at *position, and attends to it and the
 /// tokens before it. Writes partials [0, splits). head_dim: a multiple of 8 up to 512. Throws
 /// CudaFailure.
 void attend_partially(const Stream& stream, const DecodeAttention& attention, const Cache& cache,
                       int layer, int splits, const int* position, const Partials& partials);
+
+/// Where the attention output is written, as merge_partials() does.
+struct MergedHeads {
+  Outputs out;
+  Sinks sinks = nullptr;
+  unsigned* arrivals = nullptr;  // [heads]: 0 before the first launch, and after each one
+};
+
+/// attend_partially() and merge_partials() of all splits, in one kernel unless the merge is longer
+/// than another one takes. heads * head_dim is a multiple of 32.
+void attend_and_merge(const Stream& stream, const DecodeAttention& attention, const Cache& cache,
+                      int layer, int splits, const int* position, const Partials& partials,
+                      const MergedHeads& to);
 
 }  // namespace rigcast::engine::cuda

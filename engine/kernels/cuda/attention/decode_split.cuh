@@ -18,7 +18,7 @@ inline constexpr int kSplitWarps = kDim > 128 && kDirect ? 6 : 4;
 template <int kDim, bool kDirect>
 __device__ void start_split(const Ring<kDim, kDirect>& ring, const TokenSpan& span, int first,
                             int warps) {
-#pragma unroll
+#pragma unroll 1
   for (int i = 0; i < kStages<kDim, kDirect> - 1; ++i) {
     const int tile = first + i * warps;
     if (tile < span.end) ring.start(tile, i, span);
@@ -66,35 +66,53 @@ __device__ __forceinline__ void put(const float (*o)[4], int first, float* to) {
   }
 }
 
+// Shows the first `rows` rows of the warp's accumulator.
 template <int kDim, bool kDirect>
-__device__ void show(const SoftmaxAccumulator<kDim>& mix, int lane, Shared<kDim>& to,
-                     float (*m)[2]) {
+__device__ __forceinline__ void show(const SoftmaxAccumulator<kDim>& mix, int lane, int rows,
+                                     Shared<kDim>& to, float2 (&m)[kGroupRows]) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
+    if (8 * h >= rows) break;
     const int row = lane / 4 + 8 * h;
     const float l = row_sum(mix.l[h]);
-    if (lane % 4 == 0) m[row][0] = mix.m[h], m[row][1] = l;
+    if (lane % 4 == 0) m[row] = make_float2(mix.m[h], l);
     float* const out = to.o[row] + lane % 4 * (kDirect ? 2 : 8);
 #pragma unroll
     for (int d = 0; d < kDim / 8; d += kDirect ? 1 : 4) put<kDirect>(mix.o + d, 2 * h, out + d * 8);
   }
 }
 
-// Merges the warps' accumulators: write(row, column, largest, l, o) gets each column of each head.
-template <int kDim, class Write>
-__device__ void merge_warps(const Shared<kDim>* mixes, int mix_bytes,
-                            const float (*m)[kGroupRows][2], int warps, int rows,
-                            const Write& write) {
-  for (int i = int(threadIdx.x); i < rows * kDim; i += int(blockDim.x)) {
-    const int row = i / kDim, column = i % kDim;
-    float largest = -INFINITY, l = 0, o = 0;
-    for (int w = 0; w < warps; ++w) largest = fmaxf(largest, m[w][row][0]);
-    for (int w = 0; w < warps; ++w) {
+// Merges the warps' accumulators, at most kWarps: write(row, column, largest, l, o) gets each four
+// columns of each head.
+template <int kDim, int kWarps, class Write>
+__device__ __forceinline__ void merge_warps(const Shared<kDim>* mixes, int mix_bytes,
+                                            const float2 (*m)[kGroupRows], int warps, int rows,
+                                            const Write& write) {
+  constexpr int kFours = kDim / 4;
+#pragma unroll 1
+  for (int i = int(threadIdx.x); i < rows * kFours; i += int(blockDim.x)) {
+    const int row = i / kFours, column = i % kFours * 4;
+    float2 sums[kWarps];
+    float4 values[kWarps];
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) {
+      sums[w] = make_float2(-INFINITY, 0), values[w] = make_float4(0, 0, 0, 0);
+      if (w >= warps) continue;
       const auto* mix = reinterpret_cast<const Shared<kDim>*>(
           reinterpret_cast<const std::byte*>(mixes) + w * mix_bytes);
-      const float scale = m[w][row][0] == -INFINITY ? 0 : power_of_2(m[w][row][0] - largest);
-      l += scale * m[w][row][1];
-      o += scale * mix->o[row][column];
+      sums[w] = m[w][row];
+      values[w] = *reinterpret_cast<const float4*>(mix->o[row] + column);
+    }
+    float largest = -INFINITY, l = 0;
+    float4 o = make_float4(0, 0, 0, 0);
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) largest = fmaxf(largest, sums[w].x);
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) {
+      const float scale = sums[w].x == -INFINITY ? 0 : power_of_2(sums[w].x - largest);
+      l += scale * sums[w].y;
+      o.x += scale * values[w].x, o.y += scale * values[w].y;
+      o.z += scale * values[w].z, o.w += scale * values[w].w;
     }
     write(row, column, largest, l, o);
   }
@@ -102,26 +120,29 @@ __device__ void merge_warps(const Shared<kDim>* mixes, int mix_bytes,
 
 // Merges the warps' accumulators into rows `at`, at + 1, ... of the partial results: elements from
 // `first` on of heads of `dim`.
-template <int kDim>
-__device__ void write_partial(int dim, int first, const Shared<kDim>* mixes, int mix_bytes,
-                              const float (*m)[kGroupRows][2], int warps, int rows, std::int64_t at,
-                              const Partials& out) {
-  merge_warps(mixes, mix_bytes, m, warps, rows,
-              [&](int row, int column, float largest, float l, float o) {
-                if (first + column == 0) out.m[at + row] = largest, out.l[at + row] = l;
-                if (first + column < dim && largest != -INFINITY)
-                  out.o[(at + row) * dim + first + column] = o;
-              });
+template <int kDim, int kWarps>
+__device__ __forceinline__ void write_partial(int dim, int first, const Shared<kDim>* mixes,
+                                              int mix_bytes, const float2 (*m)[kGroupRows],
+                                              int warps, int rows, std::int64_t at,
+                                              const Partials& out) {
+  merge_warps<kDim, kWarps>(
+      mixes, mix_bytes, m, warps, rows,
+      [&](int row, int column, float largest, float l, const float4& o) {
+        if (first + column == 0) out.m[at + row] = largest, out.l[at + row] = l;
+        if (first + column < dim)
+          *reinterpret_cast<float4*>(out.o + (at + row) * dim + first + column) = o;
+      });
 }
 
 // Bytes of a stage of a warp's ring buffer. Words are read in pairs, including the last one of a
-// tile: 4 bytes more. The accumulators reuse the ring buffer's memory at the end.
+// tile: 4 bytes more. The accumulators reuse the ring buffer's memory at the end; 2 KiB of a stage
+// have room for heads of a new token (decode_attention.cu).
 template <int kDim, bool kDirect>
 int split_stage_bytes(const Cache& cache) {
   const int bytes =
       kDirect ? Ring<kDim, true>::kStageBytes : kTileRows * (cache.k_row + cache.v_row) + 4;
   constexpr int kAll = kStages<kDim, kDirect>;
-  const int least = (int(sizeof(Shared<kValueDim<kDim>>)) + kAll - 1) / kAll;
+  const int least = std::max((int(sizeof(Shared<kValueDim<kDim>>)) + kAll - 1) / kAll, 2048);
   return (std::max(bytes, least) + 15) / 16 * 16;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 // Device code: attention of a few queries to tiles of 16 tokens, by one warp.
 
+#include <type_traits>
+
 #include "engine/kernels/cuda/attention/attention_tiles.cuh"
 #include "engine/kernels/cuda/attention/soft_cap.cuh"
 #include "engine/kernels/cuda/attention/split_tiles.cuh"
@@ -24,6 +26,7 @@ struct TokenSpan {
 
   __device__ int newest() const { return to - 1; }
   __device__ bool has_new_rows() const { return stored < to; }
+  __device__ bool sees_newest() const { return first < end && end * kTileRows >= to; }
 };
 __device__ inline TokenSpan tokens_of_block(int position, int window, int first_token,
                                             bool stored) {
@@ -32,9 +35,11 @@ __device__ inline TokenSpan tokens_of_block(int position, int window, int first_
   s.stored = stored ? s.to : position;
   s.from = max(first_token, first_seen(position, window));
   const int first = s.from / kTileRows, tiles = (s.to + kTileRows - 1) / kTileRows - first;
-  const long long split = blockIdx.x, splits = gridDim.x;
-  s.first = first + int(split * tiles / splits);
-  s.end = first + int((split + 1) * tiles / splits);
+  const int split = int(blockIdx.x), splits = int(gridDim.x), even = tiles / splits;
+  // The first ones have one more, and the last one the work for the new token.
+  const int more = tiles - even * splits;
+  s.first = first + split * even + min(split, more);
+  s.end = s.first + even + (split < more ? 1 : 0);
   return s;
 }
 // The same for a row of a step whose keys and values are stored. Splits depend on the row's own
@@ -56,11 +61,17 @@ struct NewRows {
   const std::byte* value;
 };
 
-__device__ inline void copy_row(const std::byte* from, std::byte* to, int bytes, int thread,
-                                int threads) {
-  for (int i = 2 * thread; i < bytes; i += 2 * threads)
-    *reinterpret_cast<std::uint16_t*>(to + i) = *reinterpret_cast<const std::uint16_t*>(from + i);
+// Copies a row, in pieces of T.
+template <class T>
+__device__ __forceinline__ void copy_row(const std::byte* from, std::byte* to, int bytes,
+                                         int thread, int threads) {
+#pragma unroll 1
+  for (int i = thread; i < bytes / int(sizeof(T)); i += threads)
+    reinterpret_cast<T*>(to)[i] = reinterpret_cast<const T*>(from)[i];
 }
+// Rows of F16 have pieces of 16 bytes; those of quantized blocks begin anywhere.
+template <bool kDirect>
+using RowPiece = std::conditional_t<kDirect, uint4, std::uint16_t>;
 
 // A warp's ring buffer of stages, each with a tile of keys and one of values. kDirect: both are
 // F16, and copies put each row where products read it. Otherwise rows are copied as they are, one
@@ -98,12 +109,15 @@ struct Ring {
 
   // Copies elements [first, first + kWidth) of rows, or rows as they are.
   template <int kWidth>
-  __device__ void copy(Bytes from, int row_bytes, int token, const TokenSpan& span, int first,
-                       std::byte* to) const {
+  __device__ __forceinline__ void copy(Bytes from, int row_bytes, int token, const TokenSpan& span,
+                                       int first, std::byte* to) const {
     const std::uint32_t at = shared_address(to);
     if constexpr (kDirect) {
-      constexpr int kChunks = kWidth / 8, kBytes = kTileStride<kWidth> * 2;
-#pragma unroll
+      constexpr int kChunks = kWidth / 8;
+      if ((kChunks % 32 == 0 || 32 % kChunks == 0) && dim == kDim)
+        return copy_whole<kWidth>(from + first * 2, token, span, at);
+      constexpr int kBytes = kTileStride<kWidth> * 2;
+#pragma unroll 1
       for (int i = lane; i < kTileRows * kChunks; i += 32) {
         const int row = i / kChunks, chunk = i - row * kChunks;
         const bool there =
@@ -120,15 +134,36 @@ struct Ring {
     }
   }
 
+  // The same of F16 rows as wide as the kernel's: what a step adds to both addresses is known when
+  // this is compiled. Few instructions count here, since a short context has each fetched once.
+  template <int kWidth>
+  __device__ __forceinline__ void copy_whole(Bytes from, int token, const TokenSpan& span,
+                                             std::uint32_t to) const {
+    constexpr int kChunks = kWidth / 8, kBytes = kTileStride<kWidth> * 2;
+    const int row = lane / kChunks, chunk = lane % kChunks;
+    from += (row * kDim + chunk * 8) * 2;
+    to += unsigned(row * kBytes + chunk * 16);
+    const int seen = token + row - span.from;
+    const auto count = unsigned(max(0, span.stored - span.from));
+#pragma unroll
+    for (int i = 0; i < kTileRows * kChunks; i += 32) {
+      const int rows = i / kChunks, chunks = i % kChunks;
+      copy_async_or_zero(to + unsigned(rows * kBytes + chunks * 16),
+                         from + (rows * kDim + chunks * 8) * 2, unsigned(seen + rows) < count);
+    }
+  }
+
   // Copies the new token's rows into the tile, after the tile's own copies have arrived.
   __device__ void copy_newest(int stage, int row, const NewRows& rows) const {
-    copy_row(rows.key, keys_at(stage) + row * (kDirect ? int(kRowBytes) : keys.row_bytes),
-             keys.row_bytes, lane, 32);
+    using T = RowPiece<kDirect>;
+    copy_row<T>(rows.key, keys_at(stage) + row * (kDirect ? int(kRowBytes) : keys.row_bytes),
+                keys.row_bytes, lane, 32);
     if constexpr (kDirect)
-      copy_row(rows.value + first_value() * 2, values_at(stage) + row * int(kValueRowBytes),
-               value_count() * 2, lane, 32);
+      copy_row<T>(rows.value + first_value() * 2, values_at(stage) + row * int(kValueRowBytes),
+                  value_count() * 2, lane, 32);
     else
-      copy_row(rows.value, values_at(stage) + row * values.row_bytes, values.row_bytes, lane, 32);
+      copy_row<T>(rows.value, values_at(stage) + row * values.row_bytes, values.row_bytes, lane,
+                  32);
     __syncwarp();
   }
 
@@ -159,7 +194,7 @@ struct SoftmaxAccumulator {
       const float largest =
           row_max(fmaxf(fmaxf(s[0][2 * h], s[0][2 * h + 1]), fmaxf(s[1][2 * h], s[1][2 * h + 1])));
       const float m_new = fmaxf(m[h], exponent_for(largest));
-      scale[h] = power_of_2(m[h] - m_new);
+      scale[h] = m[h] == -INFINITY ? 1.0f : power_of_2(m[h] - m_new);  // of zeros
       m[h] = m_new;
 #pragma unroll
       for (int n = 0; n < 2; ++n) {
@@ -179,15 +214,13 @@ struct SoftmaxAccumulator {
   }
 };
 
-// The element of the head that step k of a product has in register i of a lane. For quantized
-// blocks, products go through a block's words of four in the order in which lanes read them.
-template <bool kDirect>
-__device__ int query_column(int k, int i, int lane) {
-  if (kDirect) return k * 16 + i / 2 * 8 + lane % 4 * 2;
+// The element of the head that step k of a product with quantized blocks has in register i of a
+// lane: such products go through a block's words of four in the order in which lanes read them.
+__device__ inline int query_column(int k, int i, int lane) {
   return k / 2 * 32 + (k % 2 * 4 + lane % 4) * 4 + i / 2 * 2;
 }
 
-// The left operand of step k of a product.
+// The left operand of step k of a product. Rows of queries are aligned to 16 bytes.
 struct QueryStep {
   std::uint32_t r[4];
 };
@@ -198,18 +231,24 @@ template <int kDim, bool kDirect>
 __device__ __forceinline__ QueryStep query_step(const QueriesOfGroup<kDim>& queries, int k,
                                                 int lane) {
   QueryStep step;
+  if constexpr (kDirect) {
+    load_tiles(step.r, shared_address(queries[lane % 16]) + unsigned(lane / 16 * 16 + k * 32));
+  } else {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const __half* row = queries[lane / 4 + i % 2 * 8];
-    step.r[i] = *reinterpret_cast<const std::uint32_t*>(row + query_column<kDirect>(k, i, lane));
+    for (int i = 0; i < 4; ++i) {
+      const __half* row = queries[lane / 4 + i % 2 * 8];
+      step.r[i] = *reinterpret_cast<const std::uint32_t*>(row + query_column(k, i, lane));
+    }
   }
   return step;
 }
 
-// All of them in registers, or, of wide heads, read from shared memory for every tile.
+// All of them in registers, or, of wide heads and where a step is one load, read from shared memory
+// for every tile: a thread block with fewer registers finds room beside those of the kernel before
+// it.
 template <int kDim, bool kDirect>
 struct Queries {
-  static constexpr bool kHeld = kDim <= 256;
+  static constexpr bool kHeld = !kDirect && kDim <= 256;
   QueryStep held[kHeld ? kDim / 16 : 1];
   const QueriesOfGroup<kDim>& rows;
   int lane;

@@ -11,7 +11,7 @@ namespace rigcast::engine::cuda {
 
 /// Partial results (m, l, o) for some tokens and each head, where scores s are exponents of two
 /// (rope_and_store.cuh): l = sum of 2^(s - m), o = sum of 2^(s - m) * value. m is near the largest
-/// score. A split that has seen no token has m = -infinity, and its o is neither written nor read.
+/// score. A split that has seen no token has m = -infinity, and merges below do not read its o.
 /// For scores that are exponents of e, multiply m by log2(e).
 struct Partials {
   float* m = nullptr;  // [split][heads]

@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(32 * kSplitWarps<kDim, kDirect>, kDim > 128 ? 
     attend_to_splits(const __grid_constant__ Task t, const __grid_constant__ Cache cache,
                      const __grid_constant__ StepRows step, Partials out) {
   extern __shared__ __align__(16) std::byte shared[];
-  __shared__ float m[kSplitWarps<kDim, kDirect>][kGroupRows][2];
+  __shared__ float2 m[kSplitWarps<kDim, kDirect>][kGroupRows];
   __shared__ __align__(16) __half queries[kGroupRows][kTileStride<kDim>];
   allow_next_kernel();
   constexpr int kParts = kValueParts<kDim>, kValues = kValueDim<kDim>;
@@ -81,20 +81,26 @@ __global__ void __launch_bounds__(32 * kSplitWarps<kDim, kDirect>, kDim > 128 ? 
   SoftmaxAccumulator<kValues> mix;
   attend_split(ring, span, span.first + warp, warps, {}, q, t.cap, mix);
   __syncwarp();
-  show<kValues, kDirect>(mix, lane, *reinterpret_cast<Shared<kValues>*>(own), m[warp]);
+  show<kValues, kDirect>(mix, lane, rows, *reinterpret_cast<Shared<kValues>*>(own), m[warp]);
   __syncthreads();
   const auto* mixes = reinterpret_cast<const Shared<kValues>*>(shared);
   const int first = ring.first_value();
-  if (gridDim.x > 1) return write_partial(t.dim, first, mixes, own_bytes, m, warps, rows, at, out);
+  constexpr int kWarps = kSplitWarps<kDim, kDirect>;
+  if (gridDim.x > 1)
+    return write_partial<kValues, kWarps>(t.dim, first, mixes, own_bytes, m, warps, rows, at, out);
   // As merge_rows() would for one partial.
-  merge_warps(
-      mixes, own_bytes, m, warps, rows, [&](int i, int column, float m_all, float l, float o) {
+  merge_warps<kValues, kWarps>(
+      mixes, own_bytes, m, warps, rows,
+      [&](int i, int column, float m_all, float l, const float4& o) {
         column += first;
         if (column >= t.dim) return;
         if (t.sinks) l += sink_term(t.sinks[first_head + i], m_all);
         const std::int64_t width = std::int64_t(t.heads) * t.dim;
-        t.out.to[index_in(t.out, row, width, std::int64_t(first_head + i) * t.dim + column)] =
-            __float2half_rn(__fdiv_rn(o, l));
+        const std::int64_t to = std::int64_t(first_head + i) * t.dim + column;
+        const float values[] = {o.x, o.y, o.z, o.w};
+#pragma unroll
+        for (int k = 0; k < 4; ++k)
+          t.out.to[index_in(t.out, row, width, to + k)] = __float2half_rn(__fdiv_rn(values[k], l));
       });
 }
 
