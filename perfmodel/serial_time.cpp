@@ -107,7 +107,9 @@ Seconds SerialForecast::time_of(const Pass& pass, std::vector<double>* by_device
   const std::vector<StepOp> ops = priced(pass.ops, pass.phase, pass.counts);
   const Seconds mask = mask_time(s_, pass.mask_pairs);
   const Seconds before = pass.waits ? mask : Seconds{};
-  const Seconds host = host_time(s_, placement_, pass.phase, pass.tokens, 1);
+  const bool ends_prompt = pass.phase == Phase::kPrefill && pass.sampled_rows > 0;
+  const Seconds host = host_time(s_, placement_, pass.phase, pass.tokens, 1) +
+                       (ends_prompt ? prompt_start(s_) : Seconds{});
   const Seconds beside = pass.waits ? Seconds{} : time_beside_gpus(mask, host, ops, pass.counts);
   if (by_thread) *by_thread += beside * pass.weight;
   Seconds t = host + before + time_of(pass.handoffs) +

@@ -378,6 +378,11 @@ Seconds host_time(const StepContext& s, const Placement& p, Phase phase, TokenCo
   return host + runtime_model(s.runtime).embedding_time(s, p, tokens);
 }
 
+Seconds prompt_start(const StepContext& s) {
+  const auto& start = s.runtime.prefill.start;
+  return start ? start->value * host_clock_factor(s) : Seconds{};
+}
+
 bool overlaps(const Step& step) {
   return std::ranges::any_of(step.ops, [](const StepOp& op) {
     return op.prefetches() || op.host_part || op.store.value > 0;
@@ -434,6 +439,7 @@ Step prefill_step(const StepContext& s, const Placement& p, const MemoryPlan& me
     step.beside = time_beside_gpus(mask, step.host_work, step.ops, {});
   step.page_in = page_in(s, p, memory, batch);
   if (!last) return step;
+  step.host_work += prompt_start(s);
   step.sample = sample_time(s, head, sequences);
   step.logits_from = head;
   if (head != kHost && !s.rig.unified()) step.logits = logits_bytes(s.model) * double(sequences);

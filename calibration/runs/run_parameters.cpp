@@ -37,8 +37,9 @@ class Builder {
 
 double* value_of(Sourced<double>& figure) { return &figure.value; }
 double* value_of(Sourced<Seconds>& figure) { return &figure.value.value; }
-double* value_of(std::optional<Sourced<double>>& figure) {
-  return figure ? &figure->value : nullptr;
+template <class T>
+double* value_of(std::optional<Sourced<T>>& figure) {
+  return figure ? value_of(*figure) : nullptr;
 }
 
 void add_cpu(Builder& build, const Profile& profile) {
@@ -129,6 +130,7 @@ void add_blocks(Builder& build) {
   add("vector_bytes", 0.1, 100, &Blocks::vector_bytes);
   add("attention_key", 0.1e-9, 1000e-9, &Blocks::attention_key, "ns");
   add("attention_step", 0.01e-9, 10e-9, &Blocks::attention_step, "ns");
+  add("single_start", 0.1e-6, 100e-6, &Blocks::single_start, "us");
   add("quantized_cache", 0.05, 4, &Blocks::quantized_cache);
   add("quantized_start", 0.01e-6, 100e-6, &Blocks::quantized_start, "us");
 }
@@ -156,6 +158,8 @@ std::vector<Parameter> run_parameters(const RuntimeProfile& profile, bool on_gpu
   add_gpu(build);
   add_batch(build);
   add_blocks(build);
+  const auto start = [](Profile& p) { return value_of(p.prefill.start); };
+  build.add("prefill.start", 1e-6, 5e-3, start, "us");
   build.add("kernels.moe", 1, 40, [](Profile& p) { return &p.kernels.moe.value; });
   for (const FormatGroup group : {FormatGroup::kQ8, FormatGroup::kFloat})
     add_format(build, group, "cycles", 0.01, 4, &FormatEfficiency::cycles);

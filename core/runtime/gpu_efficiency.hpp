@@ -135,6 +135,9 @@ struct BlockEfficiency {
   std::optional<Sourced<Seconds>> latent_key;
   // Cycles of a unit for each value of a recurrent state that a token of a batch passes.
   Sourced<double> scan_cycles;
+  // The time of a block of one token's attention, of a sequence in a batch, however short its cache
+  // is. Absent: none.
+  std::optional<Sourced<Seconds>> single_start;
   Sourced<double> quantized_cache;   // factor on a batch's attention over a quantized cache
   Sourced<Seconds> quantized_start;  // extra time of one token's attention over such a cache,
                                      // however short

@@ -110,6 +110,7 @@ RuntimeProfile::Prefill read_prefill(const TomlTable& t) {
   p.experts_need_more = t.flag("experts_need_more", false);
   p.experts_since = t.find_number_figure("experts_since", 2020, 2100)
                         .value_or(Sourced<double>{2020, SourceKind::kAssumed, {}});
+  p.start = t.find_figure<Seconds>("start", Seconds{0}, Seconds{1});
   p.mask_cycles = t.find_number_figure("mask_cycles", 0, 1000).value_or(Sourced<double>{});
   p.expert_sort = t.find_figure<Seconds>("expert_sort", Seconds{0}, Seconds{1e-6})
                       .value_or(Sourced<Seconds>{Seconds{0}, SourceKind::kAssumed, {}});
@@ -320,6 +321,7 @@ std::optional<BlockEfficiency> read_blocks(const TomlTable& t) {
   if (b.latent_key && !b.latent_heads)
     t.refuse("latent_key", "latent_key is the time of a block of heads", "state latent_heads");
   b.scan_cycles = t.find_number_figure("scan_cycles", 0, 1000).value_or(Sourced<double>{});
+  if (t.has("single_start")) b.single_start = duration(t, "single_start");
   b.quantized_start = duration(t, "quantized_start");
   b.quantized_cache = t.number_figure("quantized_cache", 0.01, 4);
   t.finish();

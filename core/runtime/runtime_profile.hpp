@@ -147,6 +147,7 @@ struct RuntimeProfile {
     // waits: so long for each expert, token and expert of a token, before each matrix.
     Sourced<Seconds> expert_sort;
     Sourced<double> expert_sort_until;
+    std::optional<Sourced<Seconds>> start;  // what a prompt takes besides its kernels; absent: none
   } prefill;
 
   struct Decode {

@@ -573,6 +573,7 @@ OpCost cost_of_kernels(const StepContext& s, std::size_t gpu, const OpTraffic& t
   cost.compute += batch_attention_time(s, part, t, tokens);
   cost.serial += scan_time(s, part, t);
   if (s.runtime.blocks) cost.serial += cache_products(s, part, t.single_flops) * kv_scale;
+  cost.serial += single_attention_time(s, part, t);
   if (!flash) cost.serial += score_passes(s, part, t, tokens);
   const auto& blocks = s.runtime.blocks;
   const double vector = blocks ? blocks->vector_bytes.value : s.runtime.batch.vector_bytes.value;

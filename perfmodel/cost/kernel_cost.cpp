@@ -1,6 +1,7 @@
 #include "perfmodel/cost/kernel_cost.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/hardware/cpu_architecture.hpp"
 #include "core/hardware/gpu_architecture.hpp"
@@ -89,6 +90,15 @@ double cache_bytes(const StepContext& s, const OpTraffic& t, const GpuPart* gpu)
   const double kv = t.kv_read_bytes + t.kv_write_bytes + 2.0 * t.kv_copied_bytes;
   if (!expands_kv(s, gpu)) return kv;
   return kv + 2.0 * (double(s.model.heads) / s.model.kv_heads) * t.kv_read_bytes;
+}
+
+Seconds single_attention_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
+  const auto& blocks = s.runtime.blocks;
+  if (!blocks || !blocks->single_start || t.single_flops <= 0 || !gpu.units) return {};
+  constexpr double kBlocksOfUnit = 2;
+  const double heads = s.model.mla ? 1 : double(std::max<std::int64_t>(1, s.model.kv_heads));
+  return blocks->single_start->value *
+         std::ceil(t.single_tokens * heads / (kBlocksOfUnit * double(*gpu.units)));
 }
 
 double host_clock_factor(const StepContext& s) {

@@ -39,4 +39,8 @@ std::optional<Hertz> clock_of_one_core(const CpuPart& cpu);
 /// As fast as rows of the chip and the rig's own runs were, for a batch of `tokens` on a device.
 OpCost corrected(const StepContext& context, OpCost cost, TokenCount tokens, DeviceIndex device);
 
+/// Time of the attention of sequences with one new token each in a batch, besides reads and
+/// products: blocks of all sequences and KV heads in waves of two a unit.
+Seconds single_attention_time(const StepContext& context, const GpuPart& gpu, const OpTraffic& t);
+
 }  // namespace rigcast
