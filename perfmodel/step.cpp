@@ -431,7 +431,8 @@ Step prefill_step(const StepContext& s, const Placement& p, const MemoryPlan& me
 
   Step step;
   step.ops = group_layers(ops, grouping);
-  step.host_work = host_time(s, p, Phase::kPrefill, tokens, sequences);
+  step.host_work =
+      host_time(s, p, Phase::kPrefill, tokens, sequences) + (last ? prompt_start(s) : Seconds{});
   const Seconds mask = mask_time(s, mask_pairs(s, batch));
   if (waits_for_host(step.ops, batch, Phase::kPrefill))
     step.host_work += mask;
@@ -439,7 +440,6 @@ Step prefill_step(const StepContext& s, const Placement& p, const MemoryPlan& me
     step.beside = time_beside_gpus(mask, step.host_work, step.ops, {});
   step.page_in = page_in(s, p, memory, batch);
   if (!last) return step;
-  step.host_work += prompt_start(s);
   step.sample = sample_time(s, head, sequences);
   step.logits_from = head;
   if (head != kHost && !s.rig.unified()) step.logits = logits_bytes(s.model) * double(sequences);

@@ -53,7 +53,7 @@ Seconds time_beside_gpus(Seconds mask, Seconds host_work, const std::vector<Step
 /// program that computes, and of its server's scheduler.
 Seconds host_time(const StepContext& context, const Placement& placement, Phase phase,
                   TokenCount tokens, TokenCount sequences);
-/// What a step takes longer on the host in which a prompt ends.
+/// What a step with tokens of a prompt takes longer on the host if logits are needed of it.
 Seconds prompt_start(const StepContext& context);
 /// Time of sampling a token from each of `rows` rows of logits on device `head`.
 Seconds sample_time(const StepContext& context, DeviceIndex head, TokenCount rows);

@@ -73,7 +73,7 @@ double columns_of_groups(double mean, double half, double widest) {
     return 0.5 * std::erfc((tokens + 0.5 - mean) / std::sqrt(2 * mean));
   };
   double least = INFINITY;
-  for (double width = 8; width <= widest; width *= 2) {
+  for (double width = 8; width <= std::max(8.0, widest); width *= 2) {
     double groups = chosen;
     for (double tokens = width; tokens < mean + 4 * std::sqrt(mean); tokens += width)
       groups += more_than(tokens);

@@ -58,15 +58,23 @@ void multiply_copied(const ForwardContext& f, ExpertStream& copied, int layer,
   });
 }
 
+// The F16 values that fit where the products of down go.
+std::int64_t room_for_inputs(const ForwardContext& f) {
+  const SmallBatchBuffers& v = f.buffers.small_batch;
+  return 2 * std::int64_t(v.routed) * v.groups.chosen.used * f.hidden();
+}
+
 // The tokens of a group with which a batch's experts are computed tiled, where buffers have room
-// for the results of gate and up of all groups; 0: they are not computed so.
+// for the inputs of a group, and for the results of gate and up of all; 0: they are not computed
+// so.
 int tokens_of_tiled_group(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   if (!supports_tiled_experts(w.first_of_experts(), w.expert_up, w.expert_down)) return 0;
   ExpertGroups g = f.buffers.small_batch.groups;
   g.tokens = tokens;
   g.group_tokens = tiled_group_tokens(tokens, g.chosen.used, g.experts);
   for (; g.group_tokens >= tiled_tokens(1); g.group_tokens /= 2)
-    if (tiled_group_values(g, w.expert_up.first.rows) <= f.buffers.small_batch.tiled_room)
+    if (tiled_group_values(g, w.expert_up.first.rows) <= f.buffers.small_batch.tiled_room &&
+        g.group_tokens * tiled_columns(f.hidden()) <= room_for_inputs(f))
       return g.group_tokens;
   return 0;
 }
@@ -78,9 +86,8 @@ void multiply_tiled(const ForwardContext& f, const GroupWeights& w, const Expert
   const SmallBatchBuffers& v = f.buffers.small_batch;
   auto* const x = reinterpret_cast<__half*>(v.experts);
   auto* const ffn_hidden = reinterpret_cast<__half*>(v.gate_out);
-  const std::int64_t room = 2 * std::int64_t(v.routed) * g.chosen.used * f.hidden();
   const std::int64_t of_group = g.group_tokens * tiled_columns(f.hidden());
-  const int all = visited_groups(g), at_once = int(std::max<std::int64_t>(1, room / of_group));
+  const int all = visited_groups(g), at_once = int(room_for_inputs(f) / of_group);
   for (int first = 0; first < all; first += at_once) {
     ExpertGroups part = g;
     part.first = first;
