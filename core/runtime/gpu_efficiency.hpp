@@ -115,6 +115,9 @@ struct BlockEfficiency {
   // Of experts, whose tokens are multiplied in groups: the tokens of a group with which blocks
   // reach half of their rate. Absent: tile_half_rate_batch, and all of an expert's tokens at once.
   std::optional<Sourced<double>> expert_half_rate_batch;
+  // Factor on the rate of experts on GPUs that are not among `architectures`, where other kernels
+  // multiply them. Absent: 1.
+  std::optional<Sourced<double>> other_experts;
   Sourced<double>
       fp16_from_batch;         // batch size from which quantized weights are written out as FP16
   Sourced<double> token_rows;  // rows of one token's products that a unit computes at once

@@ -306,6 +306,7 @@ std::optional<BlockEfficiency> read_blocks(const TomlTable& t) {
   b.tile_tokens = t.number_figure("tile_tokens", 1, 4096);
   b.tile_start = duration(t, "tile_start");
   b.expert_half_rate_batch = t.find_number_figure("expert_half_rate_batch", 0, 1e6);
+  b.other_experts = t.find_number_figure("other_experts", 0.01, 4);
   b.fp16_from_batch = t.number_figure("fp16_from_batch", 1, 1e6);
   b.token_rows = t.number_figure("token_rows", 1, 4096);
   b.token_idle = t.number_figure("token_idle", 0, 1);

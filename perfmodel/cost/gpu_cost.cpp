@@ -167,7 +167,7 @@ Seconds block_tiles_time(const StepContext& s, const GpuPart& gpu, const OpTraff
   const BlockShape cut{blocks.tile_rows.value, blocks.tile_tokens.value, units_of(gpu)};
   const double tiles = quants.value * s.runtime.gpu_efficiency(gpu).tiles.value *
                        power_share(s, gpu, quants, 0.6) *
-                       (t.routed ? batch.experts.value : wave_efficiency_of_largest(t, n, cut));
+                       (t.routed ? experts_share(s, gpu) : wave_efficiency_of_largest(t, n, cut));
   const double columns =
       t.routed && blocks.expert_half_rate_batch
           ? columns_of_groups(n * share_of_expert(s), blocks.expert_half_rate_batch->value,

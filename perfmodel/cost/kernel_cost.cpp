@@ -92,6 +92,12 @@ double cache_bytes(const StepContext& s, const OpTraffic& t, const GpuPart* gpu)
   return kv + 2.0 * (double(s.model.heads) / s.model.kv_heads) * t.kv_read_bytes;
 }
 
+double experts_share(const StepContext& s, const GpuPart& gpu) {
+  const BlockEfficiency& blocks = *s.runtime.blocks;
+  const bool is_other = blocks.other_experts && !blocks.is_of(gpu.architecture);
+  return s.runtime.batch.experts.value * (is_other ? blocks.other_experts->value : 1.0);
+}
+
 Seconds single_attention_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
   const auto& blocks = s.runtime.blocks;
   if (!blocks || !blocks->single_start || t.single_flops <= 0 || !gpu.units) return {};

@@ -39,6 +39,10 @@ std::optional<Hertz> clock_of_one_core(const CpuPart& cpu);
 /// As fast as rows of the chip and the rig's own runs were, for a batch of `tokens` on a device.
 OpCost corrected(const StepContext& context, OpCost cost, TokenCount tokens, DeviceIndex device);
 
+/// The share of the rate of quantized tiles that a batch's experts reach on this GPU, where thread
+/// blocks are known.
+double experts_share(const StepContext& context, const GpuPart& gpu);
+
 /// Time of the attention of sequences with one new token each in a batch, besides reads and
 /// products: blocks of all sequences and KV heads in waves of two a unit.
 Seconds single_attention_time(const StepContext& context, const GpuPart& gpu, const OpTraffic& t);

@@ -372,6 +372,12 @@ void for_tiled_column(const GroupsOnDevice& g, std::int64_t columns, std::int64_
                        cuda::tiled_index(column, token, g.group_tokens)));
 }
 
+bool has_tiles() {
+  if (cuda::has_tiled_gemm()) return true;
+  WARN("needs compute capability 9.0");
+  return false;
+}
+
 struct TiledShape {
   std::int64_t columns, rows;
 };
@@ -461,10 +467,7 @@ void check_tiled_down(QuantFormat f, const GroupsOnDevice& g, bool biased = fals
 }  // namespace
 
 TEST_CASE("Tiled experts without tokens, with one and with many", "[cuda][sm_90][gpu]") {
-  if (!cuda::has_tiled_gemm()) {
-    WARN("needs compute capability 9.0");
-    return;
-  }
+  if (!has_tiles()) return;
   using enum QuantFormat;
   const Stream stream;
   for (const int group_tokens : {8, 16, 32, 64}) {
@@ -478,10 +481,7 @@ TEST_CASE("Tiled experts without tokens, with one and with many", "[cuda][sm_90]
 }
 
 TEST_CASE("Tiled experts of a long batch", "[cuda][sm_90][gpu]") {
-  if (!cuda::has_tiled_gemm()) {
-    WARN("needs compute capability 9.0");
-    return;
-  }
+  if (!has_tiles()) return;
   const Stream stream;
   for (const int group_tokens : {32, 64}) {
     const GroupsOnDevice g{137, kUsed, kExperts, group_tokens};
@@ -492,10 +492,7 @@ TEST_CASE("Tiled experts of a long batch", "[cuda][sm_90][gpu]") {
 }
 
 TEST_CASE("Tiled experts whose rows end within a tile", "[cuda][sm_90][gpu]") {
-  if (!cuda::has_tiled_gemm()) {
-    WARN("needs compute capability 9.0");
-    return;
-  }
+  if (!has_tiles()) return;
   using enum QuantFormat;
   const Stream stream;
   for (const int group_tokens : {8, 16, 32, 64}) {
