@@ -33,6 +33,7 @@ struct OpTraffic {
   double causal_flops = 0, cell_flops = 0;
   double scanned_values = 0;  // of recurrent states, times the tokens that pass them one by one
   double flops_of_score = 0;  // of attention: the products of one query with one cell
+  double choices = 0;         // of experts, by a router: tokens times experts of each
   int matrices = 0;
   std::array<ProductShape, WeightGroup::kProducts> products{};  // where not routed
   bool routed = false;                                          // to experts: each token to a few
