@@ -12,6 +12,7 @@
 #include "core/files/output_file.hpp"
 #include "core/scenario/scenario.hpp"
 #include "core/text/unit_text.hpp"
+#include "engine/architectures/bind_model.hpp"
 #include "report/serving/request_csv.hpp"
 #include "report/terminal/progress_line.hpp"
 #include "report/trace_stream.hpp"
@@ -101,6 +102,15 @@ std::optional<Error> add_serving(Report& report, const std::string& trace_file,
   return file->out.finish();
 }
 
+// Forecasts know more models than the engine computes: who asks about this runtime is told.
+void tell_unexecuted(Report& report) {
+  const Scenario& s = *report.scenario;
+  if (s.runtime.id != "rigcast") return;
+  if (const auto error = engine::check_executable(s.model))
+    report.warnings.insert(report.warnings.begin(),
+                           "a forecast alone, rigcast run refuses it: " + error->message);
+}
+
 // What only JSON and pages tell is refused for another format, rather than left out of it.
 std::optional<Error> check_json_alone(const Options& options) {
   const OutputOptions& output = options.output;
@@ -143,6 +153,7 @@ int simulate_verb(const Options& options, const Catalogue& catalogue) {
   const bool traces_request = !options.trace_file.empty() && !scenario->load;
   if (traces_request) how.trace = &events;
   Report report = sim::simulate(std::make_shared<const Scenario>(*std::move(scenario)), how);
+  tell_unexecuted(report);
   if (report.fits && report.scenario->load) {
     if (auto error = add_serving(report, options.trace_file, options.requests_file))
       return fail(*error);

@@ -50,6 +50,7 @@ enum class ChatFormat {
   kCommandR7b,
   kApertus,
   kDots1,
+  kNemotronNano,
   kDeepSeekV2,
   kDeepSeekV3,
   kDeepSeekV31,  // answers without reasoning: </think> is a part of the prompt

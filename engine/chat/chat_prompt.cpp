@@ -50,8 +50,9 @@ bool ends_with_eos(ChatFormat format) {
   return format != ChatFormat::kGemma && format != ChatFormat::kGptOss;
 }
 
+constexpr std::string_view kBlanks = " \t\n\v\f\r";
+
 std::string_view trim(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\n\v\f\r";
   const std::size_t begin = text.find_first_not_of(kBlanks);
   if (begin == text.npos) return {};
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
@@ -100,7 +101,11 @@ std::vector<TokenId> turn_ends(ChatFormat format, const Tokenizer& tokenizer) {
 // Puts together runs of text, each of which is encoded as a whole, and tokens between them.
 class ChatPrompt::Writer {
  public:
-  explicit Writer(const ChatPrompt& prompt) : p_(prompt) {}
+  explicit Writer(const ChatPrompt& prompt) : p_(prompt) {
+    const TurnFormat* row = turn_format(p_.format_);
+    takes_blanks_ =
+        row && row->takes_blanks && p_.tokenizer_.kind() == VocabularyKind::kSentencePiece;
+  }
 
   void text(std::string_view text) { run_ += text; }
   void token(TokenId id) {
@@ -163,7 +168,8 @@ class ChatPrompt::Writer {
   }
 
   void end_run() {
-    const std::string run = std::exchange(run_, {});
+    std::string run = std::exchange(run_, {});
+    if (takes_blanks_) run.erase(0, std::min(run.find_first_not_of(kBlanks), run.size()));
     bool continues = false;
     std::size_t done = 0;
     for (const std::size_t cut : cuts(run)) {
@@ -194,6 +200,7 @@ class ChatPrompt::Writer {
   }
 
   const ChatPrompt& p_;
+  bool takes_blanks_ = false;  // at the beginning of a run, which stands behind a token
   std::string run_;
   std::vector<TokenId> ids_;
 };

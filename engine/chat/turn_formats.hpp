@@ -28,6 +28,7 @@ struct TurnFormat {
   bool system_in_front = false;             // all of its texts as one; otherwise each in its place
   std::string_view no_system = {};          // what is in front without a system message
   std::string_view user_after_system = {};  // the user's first message, if it differs there
+  bool takes_blanks = false;  // SentencePiece: its tokens stand for the blanks behind them, too
   // What becomes of <think>...</think> in earlier answers.
   enum class Thoughts { kKept, kDropped, kDroppedWithLines } thoughts = Thoughts::kKept;
 };

@@ -168,6 +168,19 @@ TEST_CASE("Unknown names of every kind say what is near or what there is", "[cli
   check_refused({"list", "cards"}, {"gpus"});
 }
 
+TEST_CASE("A forecast for rigcast says which models rigcast itself does not run", "[cli]") {
+  const auto said = [](const char* model, const char* runtime) {
+    const Outcome o = run({"simulate", "--gpu", "h100-sxm", "--model", model, "--runtime", runtime,
+                           "--no-advice", "--format", "json"});
+    CHECK(o.exit == 0);
+    return o.out.find("a forecast alone, rigcast run refuses it: models of the architecture") !=
+           std::string::npos;
+  };
+  CHECK(said("kimi-linear-48b-a3b", "rigcast"));
+  CHECK_FALSE(said("kimi-linear-48b-a3b", "llama.cpp"));
+  CHECK_FALSE(said("qwen3.5-0.8b", "rigcast"));
+}
+
 TEST_CASE("An empty name is refused, not taken for a machine or a model", "[cli]") {
   constexpr const char* kWhy = ": an empty value (an unset shell variable?)";
   for (const char* flag : {"--rig", "--gpu", "--cpu", "--ram", "--ssd", "--pcie", "--model",

@@ -1,5 +1,9 @@
 #include "engine/backends/cpu/make_cpu_executor.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "engine/backends/cpu/cpu_executor.hpp"
@@ -26,8 +30,19 @@ Result<std::unique_ptr<Executor>> executor_of(Result<Model> model, const Executo
 
 }  // namespace
 
+std::optional<Error> check_cache_on_cpu(KvTypes types) {
+  constexpr std::array kExecuted = {QuantFormat::kF32, QuantFormat::kF16, QuantFormat::kQ8_0,
+                                    QuantFormat::kQ4_0};
+  for (const QuantFormat type : {types.k, types.v})
+    if (std::ranges::find(kExecuted, type) == kExecuted.end())
+      return bad_input(fmt::format("a cache of {} is not executed", info(type).name),
+                       "--kv-type f32, f16, q8_0 or q4_0; forecasts know more");
+  return std::nullopt;
+}
+
 Result<std::unique_ptr<Executor>> make_cpu_executor(const GgufFile& file,
                                                     const ExecutorOptions& options) {
+  if (auto error = check_cache_on_cpu(options.kv_types)) return *std::move(error);
   return executor_of(load_for_cpu(file, options), options);
 }
 
@@ -35,6 +50,7 @@ Result<std::unique_ptr<Executor>> make_synthetic_cpu_executor(const ModelSpec& s
                                                               const TensorTable& tensors,
                                                               std::uint64_t seed,
                                                               const ExecutorOptions& options) {
+  if (auto error = check_cache_on_cpu(options.kv_types)) return *std::move(error);
   ThreadTeam team(options.threads, ThreadTeam::kSpinTime, options.stop);
   return executor_of(make_synthetic_model(spec, tensors, seed, team), options);
 }

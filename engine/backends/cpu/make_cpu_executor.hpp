@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "core/base/error.hpp"
 #include "core/model/tensor_table.hpp"
@@ -11,6 +12,10 @@
 #include "engine/run/executor_options.hpp"
 
 namespace rigcast::engine {
+
+/// Why the CPU does not attend to a cache of these types; nullopt if it does. It would read rows of
+/// another type as if they were F32, past their end.
+std::optional<Error> check_cache_on_cpu(KvTypes types);
 
 /// Makes an executor that computes from the file's mapped pages, which are read first. Errors:
 /// those of load_model. Throws what CpuExecutor throws, and Interrupted.

@@ -71,6 +71,8 @@ const std::map<std::string, std::string> kTemplates = {
     {"command-r7b", "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|><|START_RESPONSE|>"},
     {"apertus", "set developer_token = '<|developer_start|>' '<|assistant_start|>'"},
     {"dots1", "'<|userprompt|>' + c + '<|endofuserprompt|>'"},
+    {"nemotron-nano",
+     "{{- '<SPECIAL_10>System\n' -}}{{- '<SPECIAL_11>User\n' + c }}{{- '\n<SPECIAL_12>\n\n' -}}"},
 };
 
 std::string named(const std::optional<ChatFormat>& format) {

@@ -71,6 +71,15 @@ TEST_CASE("Gemma has the system message in the user's first one", "[chat]") {
         "|<start_of_turn>|user\nBye|<end_of_turn>|\n|<start_of_turn>|model\n");
 }
 
+TEST_CASE("Phi-3's tokens take the blanks behind them, of a message too", "[chat]") {
+  const Tokenizer t = piece_tokenizer({"<|system|>", "<|user|>", "<|assistant|>", "<|end|>"}, true);
+  CHECK(rendered(ChatFormat::kPhi3, t,
+                 {system_message("S"), user("\n a \n"), assistant("b"), user("c")}) ==
+        "|<s>||<|system|>| S|<|end|>||<|user|>| a \n|<|end|>||<|assistant|>| b|<|end|>|"
+        "|<|user|>| c|<|end|>||<|assistant|>|");
+  CHECK(rendered(ChatFormat::kPhi3, t, {user("\n")}) == "|<s>||<|user|>||<|end|>||<|assistant|>|");
+}
+
 TEST_CASE("gpt-oss has its own system message, and the developer's", "[chat]") {
   const Tokenizer t = chat_tokenizer({"<|start|>", "<|end|>", "<|message|>", "<|channel|>"});
   CHECK(

@@ -182,6 +182,9 @@ const std::map<std::string, std::string> kPrinted = {
     {"dots1",
      "<|system|>Be brief.<|endofsystem|><|userprompt|> Hi <|endofuserprompt|><|response|>Hello."
      "<|endofresponse|><|userprompt|>Bye<|endofuserprompt|><|response|>"},
+    {"nemotron-nano",
+     "<SPECIAL_10>System\nBe brief.\n\n<SPECIAL_11>User\nHi\n<SPECIAL_11>Assistant\nHello.\n"
+     "<SPECIAL_12>\n\n<SPECIAL_11>User\nBye\n<SPECIAL_11>Assistant\n<think>\n\n"},
     {"deepseek-v3",
      "<bos>Be brief.<｜User｜> Hi <｜Assistant｜>Hello.<eos><｜User｜>Bye<｜Assistant｜>"},
     {"deepseek-v3.1",
@@ -253,6 +256,8 @@ TEST_CASE("What stands in front without a system message", "[chat]") {
         "<role>SYSTEM</role>detailed thinking off<|role_end|><role>HUMAN</role>a<|role_end|>"
         "<role>ASSISTANT</role>");
   CHECK(printed(ChatFormat::kApertus, talk).starts_with("<bos><|developer_start|>Deliberation"));
+  CHECK(printed(ChatFormat::kNemotronNano, talk) ==
+        "<SPECIAL_10>System\n\n\n<SPECIAL_11>User\na\n<SPECIAL_11>Assistant\n<think>\n\n");
   CHECK(printed(ChatFormat::kHunyuan, talk) == "<|startoftext|>a<|extra_0|>");
   CHECK(printed(ChatFormat::kMiniMaxM2, talk) == "]~!b[]~b]user\na[e~[\n]~b]ai\n<think>\n");
   CHECK(printed(ChatFormat::kSmolLm3, talk) ==

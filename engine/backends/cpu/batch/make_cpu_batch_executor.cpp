@@ -12,6 +12,7 @@
 #include "engine/backends/cpu/batch/batch_bytes.hpp"
 #include "engine/backends/cpu/batch/cpu_batch_executor.hpp"
 #include "engine/backends/cpu/load_for_cpu.hpp"
+#include "engine/backends/cpu/make_cpu_executor.hpp"
 #include "engine/backends/cpu/recurrent/recurrent_states.hpp"
 #include "engine/model/model_bytes.hpp"
 #include "engine/synth/synthetic_model.hpp"
@@ -23,6 +24,7 @@ namespace {
 using Made = Result<std::unique_ptr<BatchExecutor>>;
 
 std::optional<Error> check(const ExecutorOptions& options, const BatchOptions& batch) {
+  if (auto error = check_cache_on_cpu(options.kv_types)) return error;
   if (options.kv_block < 1 || batch.step_tokens < 1 || batch.step_sequences < 1 ||
       batch.host_blocks < 0 || batch.checkpoints < 0 || batch.blocks.value_or(1) < 1)
     return bad_input(

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/backends/cpu/batch/cpu_batch_executor.hpp"
+#include "engine/backends/cpu/make_cpu_executor.hpp"
 #include "tests/catch.hpp"
 #include "tests/engine/tiny_model.hpp"
 
@@ -56,4 +57,25 @@ TEST_CASE("A pool of no stated size needs a limit, and numbers are positive", "[
         BatchOptions{.blocks = 1, .step_tokens = 0},
         BatchOptions{.blocks = 1, .step_sequences = 0}})
     CHECK(make_cpu_batch_executor(model, {}, wrong).error().kind == ErrorKind::kBadInput);
+}
+
+TEST_CASE("A cache of a type that the CPU does not attend to is refused by its name",
+          "[engine][batch]") {
+  using enum QuantFormat;
+  const auto model = tiny();
+  const BatchOptions batch{.blocks = 2, .step_tokens = 8, .step_sequences = 1};
+  for (const QuantFormat type : {kBF16, kQ5_0, kQ5_1, kQ4_1, kIQ4_NL, kFP8}) {
+    ExecutorOptions options;
+    for (const KvTypes types : {KvTypes{type, kF16}, KvTypes{kQ8_0, type}}) {
+      options.kv_types = types;
+      const auto many = make_cpu_batch_executor(model, options, batch);
+      REQUIRE_FALSE(many);
+      CHECK(many.error().message.find(info(type).name) != std::string::npos);
+      const auto one = make_synthetic_cpu_executor(model->spec, {}, 1, options);
+      REQUIRE_FALSE(one);
+      CHECK(one.error().message == many.error().message);
+    }
+  }
+  for (const QuantFormat type : {kF32, kF16, kQ8_0, kQ4_0})
+    CHECK_FALSE(check_cache_on_cpu({type, type}));
 }
