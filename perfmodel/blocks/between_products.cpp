@@ -41,6 +41,16 @@ Seconds routing_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& 
          blocks.choice_round.value * used + blocks.sorted_choice.value * t.choices;
 }
 
+// Elements that kernels between products move. Products of experts leave what is between gate and
+// down where the next one reads it; their inputs are gathered before, and their results added
+// after.
+double moved_elements(const StepContext& s, const OpTraffic& t) {
+  if (!t.routed || !s.model.moe) return t.vector_elements;
+  const double outer = 2.0 * double(s.model.hidden);
+  const double inner = (s.model.gated_ffn ? 3.0 : 2.0) * double(s.model.moe->expert_ffn);
+  return t.vector_elements * outer / (outer + inner);
+}
+
 }  // namespace
 
 // A convolution keeps the inputs of as many tokens as published kernels have, or fewer.
@@ -51,9 +61,10 @@ bool is_short_convolution(const ModelSpec& model) {
 
 Seconds between_products_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
   const auto& blocks = s.runtime.blocks;
-  const double vector = blocks ? blocks->vector_bytes.value : s.runtime.batch.vector_bytes.value;
-  const Seconds moved = Bytes{t.vector_elements * vector} / gpu.bandwidth.value;
-  return blocks ? moved + scan_time(s, gpu, t) + routing_time(s, gpu, t) : moved;
+  if (!blocks)
+    return Bytes{t.vector_elements * s.runtime.batch.vector_bytes.value} / gpu.bandwidth.value;
+  return Bytes{moved_elements(s, t) * blocks->vector_bytes.value} / gpu.bandwidth.value +
+         scan_time(s, gpu, t) + routing_time(s, gpu, t);
 }
 
 double product_kernels(const StepContext& s, const OpTraffic& t) {

@@ -193,8 +193,9 @@ BlockProducts block_products(const StepContext& s, const GpuPart& gpu, const OpT
       block_float_time(s, gpu, t, n, Bytes{t.weight_bytes() - split.quant_bytes}, split.floats);
   if (is_written_out(s, gpu, t, tokens))
     return {of_floats + block_written_out_time(s, gpu, t, n, split), {}};
+  const double tiled_kernels = product_kernels(s, t) * (1.0 - split.floats);
   const BlockProducts tiled{of_floats + block_tiles_time(s, gpu, t, n, split),
-                            s.runtime.blocks->tile_start.value * product_kernels(s, t)};
+                            s.runtime.blocks->tile_start.value * tiled_kernels};
   if (t.routed || s.runtime.blocks->is_of(gpu.architecture)) return tiled;
   const Seconds written_out = of_floats + block_written_out_time(s, gpu, t, n, split);
   return tiled.compute + tiled.start < written_out ? tiled : BlockProducts{written_out, {}};
