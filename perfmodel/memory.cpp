@@ -88,7 +88,7 @@ void mirror_weights(const MemoryContext& s, MemoryPlan& plan) {
 bool has_experts_alone(const ModelSpec& m) {
   if (!m.moe || m.mla || m.moe->shared_ffn > 0) return false;
   for (int l = 0; l < m.layers; ++l)
-    if (!m.is_moe_layer(l)) return false;
+    if (m.has_ffn(l) && !m.is_moe_layer(l)) return false;
   return true;
 }
 

@@ -321,8 +321,10 @@ std::vector<StepOp> layers_of(const StepContext& s, const Placement& p, StepBuil
 // A handoff moves the hidden state between neighbouring operations on different devices.
 void add_handoffs(const StepContext& s, TokenCount tokens, std::vector<StepOp>& ops) {
   const Bytes hidden = hidden_bytes(s.model);
-  const Bytes qkv_and_output{4.0 * double(s.model.heads + 2 * s.model.kv_heads) *
-                             double(s.model.head_dim)};
+  const auto qkv_and_output = [&](int layer) {
+    return Bytes{4.0 * double(s.model.heads + 2 * s.model.kv_heads_of(layer)) *
+                 double(s.model.head_dim_of(layer))};
+  };
   DeviceIndex at = kHost;  // the embedding rows come from host memory
   for (StepOp& op : ops) {
     if (op.device != at) {
@@ -331,7 +333,7 @@ void add_handoffs(const StepContext& s, TokenCount tokens, std::vector<StepOp>& 
       // Attention outputs come from the device of the cache; q, k and v go to it.
       const bool to_cache = op.kind == ActivityKind::kCacheAttention;
       if (!s.rig.unified())
-        op.handoff_bytes = (to_cache ? qkv_and_output : hidden) * double(tokens);
+        op.handoff_bytes = (to_cache ? qkv_and_output(op.layer) : hidden) * double(tokens);
     }
     at = op.device;
   }
@@ -431,8 +433,8 @@ Step prefill_step(const StepContext& s, const Placement& p, const MemoryPlan& me
 
   Step step;
   step.ops = group_layers(ops, grouping);
-  step.host_work =
-      host_time(s, p, Phase::kPrefill, tokens, sequences) + (last ? prompt_start(s) : Seconds{});
+  step.host_work = host_time(s, p, Phase::kPrefill, tokens, sequences) +
+                   (last && batch.ends_prompt ? prompt_start(s) : Seconds{});
   const Seconds mask = mask_time(s, mask_pairs(s, batch));
   if (waits_for_host(step.ops, batch, Phase::kPrefill))
     step.host_work += mask;

@@ -302,7 +302,9 @@ PlacementSettings placement_settings(const StepContext& s, const LayerProblem& p
   for (std::size_t l = 0; l < assignment.location.size(); ++l) {
     const LayerLocation& at = problem.locations[std::size_t(assignment.location[l])];
     int& in_ram = s.model.moe ? out.cpu_moe_layers : out.cpu_ffn_layers;
-    if (at.ffn_in_ram && at.device != kHost) in_ram = int(l) + 1;
+    // A dense layer of a mixture stays whole, wherever its location would have its experts.
+    const bool has_apart = !s.model.moe || s.model.is_moe_layer(int(l));
+    if (at.ffn_in_ram && at.device != kHost && has_apart) in_ram = int(l) + 1;
     if (at.device == kHost) continue;
     ++*out.gpu_layers;
     ++out.tensor_split[std::size_t(at.device)];

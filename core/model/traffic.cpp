@@ -102,6 +102,7 @@ OpTraffic& OpTraffic::operator+=(const OpTraffic& other) {
   scanned_values += other.scanned_values;
   choices += other.choices;
   flops_of_score = std::max(flops_of_score, other.flops_of_score);
+  kv_heads = std::max(kv_heads, other.kv_heads);
   matrices += other.matrices;
   for (std::size_t i = 0; i < products.size(); ++i) {
     products[i].rows += other.products[i].rows;
@@ -151,7 +152,9 @@ OpTraffic projection_traffic(const ModelSpec& model, const TensorTable& table, i
   const WeightGroup& weights = table.layers[std::size_t(layer)].attention;
   OpTraffic t = matmul_traffic(weights, 1.0, double(tokens));
   t.activation_bytes = 2.0 * hidden_bytes(model).value * double(tokens);
-  const std::int64_t heads = 2 * (model.heads + model.kv_heads) * model.head_dim;
+  t.kv_heads = model.has_attention(layer) ? model.kv_heads_of(layer) : 0;
+  const std::int64_t heads =
+      2 * (model.heads + model.kv_heads_of(layer)) * model.head_dim_of(layer);
   t.vector_elements = double(tokens) * double(2 * model.hidden + heads);
   return t;
 }
@@ -166,6 +169,7 @@ OpTraffic cache_traffic(const ModelSpec& model, int layer, const Batch& batch, K
     const double per_token = kv_read_bytes_per_token(model, owner, types);
     // Scores and weighted values: two products over every attended cell and query head.
     const double head = double(model.head_dim_of(layer));
+    t.kv_heads = model.kv_heads_of(layer);
     const double k_dim =
         model.mla ? double(model.mla->kv_lora_rank + model.mla->qk_rope_dim) : head;
     const double v_dim = model.mla ? double(model.mla->kv_lora_rank) : head;

@@ -33,6 +33,7 @@ struct OpTraffic {
   double causal_flops = 0, cell_flops = 0;
   double scanned_values = 0;  // of recurrent states, times the tokens that pass them one by one
   double flops_of_score = 0;  // of attention: the products of one query with one cell
+  int kv_heads = 0;           // of the layer's attention; 0: not known
   double choices = 0;         // of experts, by a router: tokens times experts of each
   int matrices = 0;
   std::array<ProductShape, WeightGroup::kProducts> products{};  // where not routed
@@ -74,6 +75,7 @@ struct Batch {
   std::vector<Sequence> sequences;
   TokenCount kv_padding = 1;    // attention reads every sequence's cells in multiples of this
   TokenCount window_cells = 0;  // of a layer with a window; 0: those that its tokens reach
+  bool ends_prompt = true;      // of a step with logits: one of them is a prompt's last token's
 
   Batch(std::vector<Sequence> all, TokenCount padding)
       : sequences(std::move(all)), kv_padding(padding) {}

@@ -11,11 +11,15 @@ LatentShape latent_shape(const ModelSpec& spec) {
   return {a.kv_lora_rank, a.qk_nope_dim, a.qk_rope_dim, a.v_dim};
 }
 
+// Kernels count tokens as int; a negative number of them is something else to a GPU's.
+constexpr TokenCount kMaxWindow = 1 << 30;
+
 AttentionShape attention_shape(const ModelSpec& spec, int layer) {
   if (const LatentShape latent = latent_shape(spec)) return {spec.heads, 1, latent.row(), 0};
   const bool all = spec.sees_all_tokens(layer);
   return {spec.heads, spec.kv_heads_of(layer), spec.head_dim_of(layer),
-          all ? 0 : spec.window->tokens, !all && spec.architecture == "llama4"};
+          all ? 0 : std::min(spec.window->tokens, kMaxWindow),
+          !all && spec.architecture == "llama4"};
 }
 
 int kv_layer_of(const ModelSpec& spec, int layer) {

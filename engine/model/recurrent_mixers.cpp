@@ -16,6 +16,8 @@ using Role = TensorRole;
 constexpr std::int64_t kConvolvedTokens = 4;
 constexpr std::int64_t kStateSize = 128;
 constexpr std::int64_t kMambaStates[] = {kStateSize, 256};
+// Of a short convolution, as in read_spec.cpp: backends have room for so many.
+constexpr std::int64_t kMaxConvolvedTokens = 64;
 
 bool only_convolves(const ModelSpec& m) {
   return m.architecture == "lfm2" || m.architecture == "lfm2moe";
@@ -188,8 +190,8 @@ std::optional<MixerWidths> mixer_widths(const ModelSpec& m) {
   RIGCAST_ASSERT(m.recurrent);
   const MixerWidths w = widths_of(m);
   if (!only_convolves(m) && !is_whole(m, w)) return std::nullopt;
-  if (w.conv_kernel < 2) return std::nullopt;
-  if (recurrent_layers(m, w).layer_parameters != m.recurrent->layer_parameters) return std::nullopt;
+  if (w.conv_kernel < 2 || w.conv_kernel > kMaxConvolvedTokens || !has_counts(m, w))
+    return std::nullopt;
   return w;
 }
 

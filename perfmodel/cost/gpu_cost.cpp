@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/hardware/gpu_architecture.hpp"
+#include "core/scenario/batch_limits.hpp"
 #include "perfmodel/blocks/between_products.hpp"
 #include "perfmodel/cost/kernel_cost.hpp"
 #include "perfmodel/cost/latent_cost.hpp"
@@ -171,8 +172,8 @@ Seconds block_tiles_time(const StepContext& s, const GpuPart& gpu, const OpTraff
                        (t.routed ? experts_share(s, gpu) : wave_efficiency_of_largest(t, n, cut));
   const double columns =
       t.routed && blocks.expert_half_rate_batch
-          ? columns_of_groups(n * share_of_expert(s), blocks.expert_half_rate_batch->value,
-                              blocks.tile_tokens.value)
+          ? columns_of_parts(n, share_of_expert(s), kMaxRoutedTokens,
+                             blocks.expert_half_rate_batch->value, blocks.tile_tokens.value)
           : multiplied_columns(shared, blocks.tile_tokens.value) + batch.tile_half_rate_batch.value;
   return Seconds{t.matmul_flops / shared * columns * split.quants_scaled / tiles};
 }
@@ -461,8 +462,7 @@ Seconds block_attention_time(const StepContext& s, const GpuPart& gpu, const OpT
   const double of_prompts = t.attention_flops - t.single_flops;
   if (of_prompts <= 0 || t.prompts <= 0) return {};
   const BlockEfficiency& blocks = *s.runtime.blocks;
-  // Latent attention has one head of keys for all queries.
-  const double heads = s.model.mla ? 1 : double(std::max<std::int64_t>(1, s.model.kv_heads));
+  const double heads = heads_of_cache(s, t);
   const double prompt_tokens = (double(tokens) - t.single_tokens) / t.prompts;
   const double rows = prompt_tokens * double(s.model.heads) / heads;
   const double cut = std::ceil(rows / blocks.attention_rows.value) * heads;

@@ -89,7 +89,7 @@ Seconds exchange_launches(const StepContext& s, const GpuPart& gpu, TokenCount t
 double cache_bytes(const StepContext& s, const OpTraffic& t, const GpuPart* gpu) {
   const double kv = t.kv_read_bytes + t.kv_write_bytes + 2.0 * t.kv_copied_bytes;
   if (!expands_kv(s, gpu)) return kv;
-  return kv + 2.0 * (double(s.model.heads) / s.model.kv_heads) * t.kv_read_bytes;
+  return kv + 2.0 * (double(s.model.heads) / kv_heads(s, t)) * t.kv_read_bytes;
 }
 
 double experts_share(const StepContext& s, const GpuPart& gpu) {
@@ -98,13 +98,20 @@ double experts_share(const StepContext& s, const GpuPart& gpu) {
   return s.runtime.batch.experts.value * (is_other ? blocks.other_experts->value : 1.0);
 }
 
+double kv_heads(const StepContext& s, const OpTraffic& t) {
+  return std::max(1.0, double(t.kv_heads > 0 ? t.kv_heads : s.model.kv_heads));
+}
+
+double heads_of_cache(const StepContext& s, const OpTraffic& t) {
+  return s.model.mla ? 1.0 : kv_heads(s, t);
+}
+
 Seconds single_attention_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
   const auto& blocks = s.runtime.blocks;
   if (!blocks || !blocks->single_start || t.single_flops <= 0 || !gpu.units) return {};
   constexpr double kBlocksOfUnit = 2;
-  const double heads = s.model.mla ? 1 : double(std::max<std::int64_t>(1, s.model.kv_heads));
   return blocks->single_start->value *
-         std::ceil(t.single_tokens * heads / (kBlocksOfUnit * double(*gpu.units)));
+         std::ceil(t.single_tokens * heads_of_cache(s, t) / (kBlocksOfUnit * double(*gpu.units)));
 }
 
 double host_clock_factor(const StepContext& s) {

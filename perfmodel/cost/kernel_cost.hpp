@@ -43,6 +43,11 @@ OpCost corrected(const StepContext& context, OpCost cost, TokenCount tokens, Dev
 /// blocks are known.
 double experts_share(const StepContext& context, const GpuPart& gpu);
 
+/// The heads of keys and values that the operation's attention has.
+double kv_heads(const StepContext& context, const OpTraffic& traffic);
+/// The same as kernels see them: latent attention has one head of keys for all queries.
+double heads_of_cache(const StepContext& context, const OpTraffic& traffic);
+
 /// Time of the attention of sequences with one new token each in a batch, besides reads and
 /// products: blocks of all sequences and KV heads in waves of two a unit.
 Seconds single_attention_time(const StepContext& context, const GpuPart& gpu, const OpTraffic& t);

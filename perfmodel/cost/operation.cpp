@@ -67,6 +67,11 @@ double recurrent_launches(const StepContext& s) {
   return kernels.mamba.value_or(kernels.recurrent).value;
 }
 
+// Of attention beside a mixer, which both read one norm.
+double launches_beside(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
+  return s.model.recurrent->parallel ? attention_launches(s, t, tokens) - 1.0 : 0.0;
+}
+
 double launches_of(const StepContext& s, const OpTraffic& t, Launches launches, TokenCount tokens) {
   const auto& kernels = s.runtime.kernels;
   switch (launches) {
@@ -74,7 +79,8 @@ double launches_of(const StepContext& s, const OpTraffic& t, Launches launches, 
     case Launches::kAttention:
       return attention_launches(s, t, tokens) + norm_launches(s, s.model.qk_norm ? 2 : 0) +
              (s.kv.policy == KvPolicy::kStream ? kernels.offload.value : 0.0);
-    case Launches::kRecurrent: return recurrent_launches(s) + norm_launches(s, 0);
+    case Launches::kRecurrent:
+      return recurrent_launches(s) + norm_launches(s, 0) + launches_beside(s, t, tokens);
     case Launches::kFfn: return kernels.ffn.value + norm_launches(s, 0);
     case Launches::kHead: return kernels.head.value;
     case Launches::kMoePart: break;

@@ -82,6 +82,15 @@ double columns_of_groups(double mean, double half, double widest) {
   return least;
 }
 
+double columns_of_parts(double tokens, double share, double most, double half, double widest) {
+  const double whole = std::floor(tokens / most), rest = tokens - whole * most;
+  double columns = whole > 0 ? whole * columns_of_groups(most * share, half, widest) : 0.0;
+  if (rest <= 0) return columns;
+  // Of the experts that all tokens choose, the last ones may leave some out.
+  const double chosen = whole > 0 ? 1 - std::exp(-rest * share) : 1.0;
+  return columns + chosen * columns_of_groups(rest * share, half, widest);
+}
+
 double idle_of_one_token(const OpTraffic& products, const BlockShape& cut) {
   if (cut.units <= 0) return 0.0;
   const double many = kManyRowsOfUnit * cut.units;

@@ -43,4 +43,8 @@ double idle_of_one_token(const OpTraffic& products, const BlockShape& cut);
 /// multiplied at once. Groups have the width of 8, 16, ... columns that takes least.
 double columns_of_groups(double mean, double half, double widest);
 
+/// The same of `tokens` tokens, `share` of which choose an expert, where no more than `most` of
+/// them are multiplied before the next.
+double columns_of_parts(double tokens, double share, double most, double half, double widest);
+
 }  // namespace rigcast

@@ -132,13 +132,15 @@ StepUse BatchTime::pass(const std::vector<SequencePart>& parts) const {
   const TokenCount half_cell = (s_.runtime.memory.kv_padding - 1) / 2;
   std::vector<Sequence> sequences;
   sequences.reserve(parts.size());
-  bool decodes = true, prompts = true, logits = false;
+  bool decodes = true, prompts = true, logits = false, ends_prompt = false;
   for (const SequencePart& part : parts) {
     sequences.push_back({part.cached + half_cell, part.tokens});
     (part.tokens == 1 ? prompts : decodes) = false;
     logits = logits || part.has_logits;
+    ends_prompt = ends_prompt || (part.tokens > 1 && part.has_logits);
   }
   Batch batch(std::move(sequences), 1);
+  batch.ends_prompt = ends_prompt;
   if (s_.model.window)
     batch.window_cells = read_cells(s_.model.window->tokens + s_.settings.ubatch, 1);
   const StepGrouping grouping{1, &alike_};

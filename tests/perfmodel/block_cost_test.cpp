@@ -237,3 +237,34 @@ TEST_CASE("Sequences with one new token attend as one alone does, beside prompts
   CHECK(gpu_cost(s, 0, t, 20, 0).compute.value ==
         Approx(gpu_cost(s, 0, prompt, 16, 0).compute.value));
 }
+
+TEST_CASE("Attention of single tokens has blocks for the KV heads of its own layer", "[gpu]") {
+  Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks + "single_start = \"10 us\"\n");
+  s.rig.gpus[0].units = 4;
+  s.model.kv_heads = 8;
+  s.model.window = SlidingWindow{};
+  s.model.window->tokens = 512;
+  s.model.window->full_every = 2;
+  s.model.window->full_kv_heads = 1;
+  const Batch four({{100, 1}, {100, 1}, {100, 1}, {100, 1}}, 1);
+  const auto start = [&](int layer) {
+    OpTraffic t = cache_traffic(s.model, layer, four, s.kv.types);
+    const double with = gpu_cost(s, 0, t, 4, 0).overhead.value;
+    t.single_tokens = 0;
+    return with - gpu_cost(s, 0, t, 4, 0).overhead.value;
+  };
+  CHECK(start(0) == Approx(4 * 10e-6));  // 32 blocks on four units of two each
+  CHECK(start(1) == Approx(10e-6));      // four blocks
+}
+
+TEST_CASE("Experts of a long batch are multiplied by parts", "[gpu]") {
+  Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks + "expert_half_rate_batch = 100\n");
+  s.model = qwen3_30b_a3b();
+  const auto compute = [&](TokenCount tokens) {
+    OpTraffic t = product(double(tokens) / 16, QuantFormat::kQ4_K);
+    t.routed = true;
+    return gpu_cost(s, 0, t, tokens, 0).compute.value;
+  };
+  CHECK(compute(2048) == Approx(2 * compute(1024)));
+  CHECK(compute(1024) < 1.9 * compute(512));  // wider groups
+}

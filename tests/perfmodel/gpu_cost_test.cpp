@@ -433,3 +433,13 @@ TEST_CASE("Of a measured rate kernels reach more than of a data sheet's", "[gpu]
   CHECK(seconds("0.97", sheet) == Approx(bytes / (0.97 * kBandwidth)));
   CHECK(seconds("0.97", usual) == Approx(bytes / (kDefault * kBandwidth)));
 }
+
+TEST_CASE("Attention beside a mixer has its launches, too, behind one norm", "[gpu]") {
+  Scenario s = of_gpu("pascal");
+  const double launch = 3e-6 * 1.25;
+  s.model.recurrent = RecurrentLayers{};
+  s.model.recurrent->state_bytes = 1 << 21;
+  CHECK(overhead(s, Launches::kRecurrent) == Approx(24 * launch));
+  s.model.recurrent->parallel = true;
+  CHECK(overhead(s, Launches::kRecurrent) == Approx((24 + 12 - 1) * launch));
+}

@@ -2,6 +2,8 @@
 
 #include "perfmodel/cost/wave_quantization.hpp"
 
+#include <cmath>
+
 #include "tests/catch.hpp"
 
 using namespace rigcast;
@@ -63,4 +65,19 @@ TEST_CASE("Where units are not counted all are busy", "[gpu]") {
   CHECK(wave_efficiency_of_largest(one_product(100), 1, {128, 128, 0}) == 1);
   CHECK(idle_of_one_token(one_product(4000), {32, 1, 0}) == 0);
   CHECK(wave_efficiency({}, 64, {128, 128, 100}) == 1);  // of no known shape
+}
+
+TEST_CASE("Experts of more tokens than are multiplied at once take the columns of all parts",
+          "[gpu]") {
+  constexpr double kShare = 1.0 / 16, kMaxTokens = 1024, kHalf = 100, kMaxWidth = 64;
+  const auto columns = [](double tokens) {
+    return columns_of_parts(tokens, kShare, kMaxTokens, kHalf, kMaxWidth);
+  };
+  const auto of_mean = [](double mean) { return columns_of_groups(mean, kHalf, kMaxWidth); };
+  CHECK(columns(512) == of_mean(32));
+  CHECK(columns(1024) == of_mean(64));
+  CHECK(columns(3072) == Approx(3 * of_mean(64)));
+  CHECK(columns(1536) == Approx(of_mean(64) + of_mean(32)));
+  // One token more chooses few of the experts.
+  CHECK(columns(1025) == Approx(of_mean(64) + (1 - std::exp(-kShare)) * of_mean(kShare)));
 }

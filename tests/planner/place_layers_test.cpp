@@ -101,6 +101,22 @@ TEST_CASE("Every GPU is used before the host is", "[planner]") {
   }
 }
 
+// One dense layer in front, or two, have no experts that could be in RAM.
+TEST_CASE("Where all fits on the GPU, no experts are said to be in RAM", "[planner]") {
+  for (const char* model : {"glm-4.7-flash", "deepseek-v2-lite", "lfm2-8b-a1b", "qwen3-30b-a3b"}) {
+    Scenario s = scenario({{"model.name", model},
+                           {"model.quant", "Q4_K_M"},
+                           {"rig.gpu", "[\"h100-sxm\"]"},
+                           {"placement.gpu_layers", "\"auto\""},
+                           {"workload.context", "8192"}});
+    INFO(model);
+    const auto placed = place_layers_or_ffns(s, request_seconds);
+    REQUIRE(placed);
+    CHECK(*placed->gpu_layers == s.model.layers + 1);
+    CHECK(placed->cpu_moe_layers == 0);
+  }
+}
+
 TEST_CASE("Of GPUs that are alike the last ones stay empty, however layers are balanced",
           "[planner]") {
   for (const char* quant : {"Q5_K_S", "Q4_K_M", "Q2_K"}) {

@@ -314,7 +314,7 @@ TEST_CASE("a closed form made before figures changed is one made after", "[seria
                          &r.windows.launch,
                          &r.windows.cpu})
       figure->value *= 0.7;
-    r.decode.token.value += 1_ms;  // the others may offset each other
+    r.decode.token.value += 3_ms;  // the others may offset each other
     r.decode.crossing.value *= 2.0;
     r.cpu.barrier_time.value *= 2.0;
     const SerialForecast after(s);

@@ -313,6 +313,10 @@ void SpecReader::read_pattern() {
       return meta_.refuse(
           fmt::format("\"{}\" is {} of layer {}, which is not understood", name, width, layer),
           std::string(kUseCatalogue));
+    if (width > 0 && routes && !spec_.moe)
+      return meta_.refuse(
+          fmt::format("layer {} chooses experts, and \"{}\" says that there are none", layer,
+                      key("expert_count")));
     spec_.pattern += attends ? '*' : width == 0 ? 'M' : routes ? 'E' : '-';
   }
 }

@@ -23,7 +23,9 @@ Result<Model> read_of(const std::string& bytes) {
 }
 
 std::string bytes_of_tiny(const std::string& architecture) {
-  return fixtures::bytes_of(FamilyFile{architecture, family_traits(architecture)});
+  TinyTraits traits = family_traits(architecture);
+  if (architecture.ends_with("_moe")) traits.experts = 8;
+  return fixtures::bytes_of(FamilyFile{architecture, traits});
 }
 
 // What is said of a file in which the key's value begins with these bytes, `behind` the key's type.
@@ -109,6 +111,8 @@ TEST_CASE("Layers of one block alone are those that their widths say", "[gguf]")
                                                   {0, -1, 0, 160},
                                                   {0, 160, 0, 1 << 25}})
     CHECK(contains(widths(other), "\"nemotron_h.feed_forward_length\" is "));
+  CHECK(contains(said_of("nemotron_h_moe", "expert_count", 0u),
+                 "\"nemotron_h_moe.expert_count\" says that there are none"));
   // Of these the tensors are not there.
   CHECK_FALSE(widths({160, 160, 0, 160}).empty());
   CHECK_FALSE(widths({0, 0, 0, 160}).empty());

@@ -1,5 +1,6 @@
 #include "engine/model/layer_weights.hpp"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -47,6 +48,18 @@ TEST_CASE("The list of a layer's weights names what tables of tensors have", "[e
     }
   }
   CHECK(unseen.empty());
+}
+
+TEST_CASE("The longest windows are counted as kernels count tokens", "[engine][model]") {
+  ModelSpec spec;
+  spec.layers = 2;
+  spec.window = SlidingWindow{};
+  spec.window->full_every = 2;
+  for (const std::int64_t tokens : {4'294'967'286l, 4'294'967'296l, 4096l}) {
+    spec.window->tokens = tokens;
+    CHECK(attention_shape(spec, 0).window == std::min<std::int64_t>(tokens, 1 << 30));
+    CHECK(attention_shape(spec, 1).window == 0);
+  }
 }
 
 TEST_CASE("Matrices, stacks and vectors make up a layer's weights", "[engine][model]") {

@@ -56,6 +56,16 @@ TEST_CASE("Counts that no mixer has give no widths", "[synth]") {
   spec = catalogue_model("granite-4.0-h-tiny");
   spec.recurrent->state_bytes /= 2;
   CHECK_FALSE(mixer_widths(spec));
+  spec = catalogue_model("lfm2-1.2b");
+  spec.recurrent->state_bytes /= 2;
+  CHECK_FALSE(mixer_widths(spec));
+  for (const std::int64_t kernel : {64, 65}) {
+    const RecurrentLayers counts = recurrent_layers(spec, MixerWidths{.conv_kernel = kernel});
+    spec.recurrent->state_bytes = counts.state_bytes;
+    spec.recurrent->layer_parameters = counts.layer_parameters;
+    spec.recurrent->layer_f32_parameters = counts.layer_f32_parameters;
+    CHECK(mixer_widths(spec).has_value() == (kernel == 64));
+  }
 }
 
 TEST_CASE("Stand-ins of mixers are replaced by as many weights", "[synth]") {

@@ -315,6 +315,24 @@ TEST_CASE("The process takes of RAM what cuBLAS does where batches may go throug
   CHECK(with(33) == Approx(0));
 }
 
+TEST_CASE("Kernels of experts alone take less RAM, whatever mixes tokens before them", "[memory]") {
+  ModelSpec model = qwen3_30b_a3b();
+  const auto taken = [&] {
+    Scenario s = own(model);
+    s.runtime.memory.process_cublas = s.runtime.memory.process_experts = 0_B;
+    const double without = host(plan_of(s, model.layers + 1)).staging.value;
+    s.runtime.memory.process_cublas = 170_MiB;
+    s.runtime.memory.process_experts = 60_MiB;
+    return host(plan_of(s, model.layers + 1)).staging.value - without;
+  };
+  CHECK(taken() == Approx(60 * 0x1p20));
+  for (int i = 0; i < model.layers; ++i) model.pattern += "*E"[i % 2];
+  CHECK(taken() == Approx(60 * 0x1p20));
+  model.pattern.back() = '-';
+  model.ffn = 4096;
+  CHECK(taken() == Approx(170 * 0x1p20));
+}
+
 TEST_CASE("A file takes of RAM what it is read with", "[memory]") {
   Scenario s = own(llama_3_8b());
   s.runtime.memory.process_file = 100_MiB;

@@ -185,6 +185,27 @@ TEST_CASE("Steps of a server whose memory is short are slow from the token on th
   CHECK(made->paging_note().starts_with("memory is short in "));
 }
 
+TEST_CASE("A prompt's end takes its time in the step that has it", "[serving]") {
+  Scenario s = scenario({{"runtime.name", "rigcast"}, {"load.users", "8"}});
+  const auto taken = [&](const std::vector<SequencePart>& parts) {
+    const auto time_with = [&](Seconds start) {
+      s.runtime.prefill.start = Sourced<Seconds>{start};
+      const auto made = LoadSimulation::make(s);
+      REQUIRE(made);
+      return BatchTime(s, made->placement(), made->memory()).of(parts).value;
+    };
+    return time_with(Seconds{0.01}) - time_with(Seconds{});
+  };
+  const SequencePart answer{500, 1}, begun{0, 100, false}, ended{300, 100};
+  const double one = taken({ended});
+  CHECK(one > 0.005);
+  CHECK(taken({answer}) == Approx(0).margin(1e-9));
+  CHECK(taken({begun}) == Approx(0).margin(1e-9));
+  CHECK(taken({answer, answer, begun}) == Approx(0).margin(1e-9));
+  CHECK(taken({answer, begun, ended}) == Approx(one));
+  CHECK(taken({answer, ended, ended}) == Approx(one));
+}
+
 TEST_CASE("A faster machine serves no worse", "[serving]") {
   const Scenario s =
       scenario({{"load.preset", "chat"}, {"load.users", "6"}, {"load.requests", "300"}});

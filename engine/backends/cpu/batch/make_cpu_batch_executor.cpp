@@ -48,6 +48,7 @@ Result<int> blocks_within(Bytes limit, const Model& model, const BatchLimits& li
       double(state_bytes(model)) * double(limits.step_sequences + limits.checkpoints);
   const double taken = double(model_bytes(model)) + cpu_batch_buffer_bytes(model, limits) +
                        block * limits.host_blocks + bytes.window * limits.window_blocks + states;
+  if (block <= 0 && taken <= limit.value) return int(kMaxKvBlocks);  // no layer has any
   const double room = (limit.value - taken) / block;
   if (room < 1)
     return Error{ErrorKind::kDoesNotFit,

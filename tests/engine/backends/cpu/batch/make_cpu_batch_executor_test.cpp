@@ -48,6 +48,17 @@ TEST_CASE("A pool takes what the limit of RAM leaves", "[engine][batch][memory]"
   CHECK(none.error().message.find("leaves no room") != std::string::npos);
 }
 
+TEST_CASE("A pool of a model that keeps no keys and values has no endless number of blocks",
+          "[engine][batch]") {
+  ExecutorOptions options;
+  options.ram_limit = 1_GiB;
+  const auto made = make_cpu_batch_executor(
+      std::make_shared<const Model>(make_tiny_model({.architecture = "qwen35", .layers = 3}).model),
+      options, BatchOptions{.step_tokens = 16, .step_sequences = 2});
+  REQUIRE(made);
+  CHECK((*made)->limits().blocks == 65536);
+}
+
 TEST_CASE("A pool of no stated size needs a limit, and numbers are positive", "[engine][batch]") {
   const auto model = tiny();
   CHECK(make_cpu_batch_executor(model, {}, {}).error().message.find("limit of RAM") !=
