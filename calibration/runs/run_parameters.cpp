@@ -130,6 +130,11 @@ void add_blocks(Builder& build) {
   add("vector_bytes", 0.1, 100, &Blocks::vector_bytes);
   add("attention_key", 0.1e-9, 1000e-9, &Blocks::attention_key, "ns");
   add("attention_step", 0.01e-9, 10e-9, &Blocks::attention_step, "ns");
+  add("scan_cycles", 0.0001, 10, &Blocks::scan_cycles);
+  add("scan_step", 1e-9, 100e-6, &Blocks::scan_step, "us");
+  add("router_column", 0.1e-9, 1e-6, &Blocks::router_column, "ns");
+  add("choice_round", 1e-9, 100e-6, &Blocks::choice_round, "us");
+  add("sorted_choice", 0.01e-9, 1e-6, &Blocks::sorted_choice, "ns");
   add("single_start", 0.1e-6, 100e-6, &Blocks::single_start, "us");
   add("quantized_cache", 0.05, 4, &Blocks::quantized_cache);
   add("quantized_start", 0.01e-6, 100e-6, &Blocks::quantized_start, "us");

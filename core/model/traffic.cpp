@@ -100,6 +100,7 @@ OpTraffic& OpTraffic::operator+=(const OpTraffic& other) {
   causal_flops += other.causal_flops;
   cell_flops += other.cell_flops;
   scanned_values += other.scanned_values;
+  choices += other.choices;
   flops_of_score = std::max(flops_of_score, other.flops_of_score);
   kv_heads = std::max(kv_heads, other.kv_heads);
   matrices += other.matrices;
@@ -119,7 +120,7 @@ OpTraffic of_one_token(const OpTraffic& batch, double tokens) {
   one.tokens_per_weight = std::min(1.0, batch.tokens_per_weight);
   for (double* part : {&one.kv_write_bytes, &one.kv_copied_bytes, &one.activation_bytes,
                        &one.vector_elements, &one.matmul_flops, &one.attention_flops,
-                       &one.single_flops, &one.causal_flops, &one.cell_flops})
+                       &one.single_flops, &one.causal_flops, &one.cell_flops, &one.choices})
     *part /= tokens;
   if (batch.prompts == 0) one.kv_read_bytes /= tokens;
   return one;
@@ -218,6 +219,7 @@ OpTraffic ffn_traffic(const ModelSpec& model, const TensorTable& table, int laye
   OpTraffic t = matmul_traffic(table.layers[std::size_t(layer)].ffn, 1.0, double(tokens));
   t.activation_bytes = 2.0 * hidden_bytes(model).value * double(tokens);
   t.vector_elements = ffn_vectors(model, double(tokens), double(model.ffn));
+  if (model.is_moe_layer(layer)) t.choices = double(tokens) * double(model.moe->experts_used);
   return t;
 }
 

@@ -34,6 +34,7 @@ struct OpTraffic {
   double scanned_values = 0;  // of recurrent states, times the tokens that pass them one by one
   double flops_of_score = 0;  // of attention: the products of one query with one cell
   int kv_heads = 0;           // of the layer's attention; 0: not known
+  double choices = 0;         // of experts, by a router: tokens times experts of each
   int matrices = 0;
   std::array<ProductShape, WeightGroup::kProducts> products{};  // where not routed
   bool routed = false;                                          // to experts: each token to a few

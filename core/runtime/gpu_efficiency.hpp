@@ -111,7 +111,7 @@ struct BlockEfficiency {
   Sourced<double> gemm_tile;    // rows, and tokens, in a block of a float product
   Sourced<double> tile_rows;    // rows in a block of a quantized product with a batch
   Sourced<double> tile_tokens;  // at most
-  Sourced<Seconds> tile_start;  // time per matrix besides the multiplications of such blocks
+  Sourced<Seconds> tile_start;  // time per kernel besides the multiplications of such blocks
   // Of experts, whose tokens are multiplied in groups: the tokens of a group with which blocks
   // reach half of their rate. Absent: tile_half_rate_batch, and all of an expert's tokens at once.
   std::optional<Sourced<double>> expert_half_rate_batch;
@@ -136,8 +136,13 @@ struct BlockEfficiency {
   // and one token of a batch for each key. Absent: as other attention.
   std::optional<Sourced<double>> latent_heads;
   std::optional<Sourced<Seconds>> latent_key;
-  // Cycles of a unit for each value of a recurrent state that a token of a batch passes.
+  // Of recurrent layers: cycles of a unit for each value of a state that a token of a batch passes;
+  // and how long every token takes, one after the other, however small the state is.
   Sourced<double> scan_cycles;
+  Sourced<Seconds> scan_step;
+  // Of a batch's choice of experts: the time of a block of the router for each of its columns, of
+  // the choice for each expert of a token, and of sorting for each choice of all tokens.
+  Sourced<Seconds> router_column, choice_round, sorted_choice;
   // The time of a block of one token's attention, of a sequence in a batch, however short its cache
   // is. Absent: none.
   std::optional<Sourced<Seconds>> single_start;

@@ -322,6 +322,11 @@ std::optional<BlockEfficiency> read_blocks(const TomlTable& t) {
   if (b.latent_key && !b.latent_heads)
     t.refuse("latent_key", "latent_key is the time of a block of heads", "state latent_heads");
   b.scan_cycles = t.find_number_figure("scan_cycles", 0, 1000).value_or(Sourced<double>{});
+  for (const auto& [key, to] : {std::pair{"scan_step", &b.scan_step},
+                                {"router_column", &b.router_column},
+                                {"choice_round", &b.choice_round},
+                                {"sorted_choice", &b.sorted_choice}})
+    if (t.has(key)) *to = duration(t, key);
   if (t.has("single_start")) b.single_start = duration(t, "single_start");
   b.quantized_start = duration(t, "quantized_start");
   b.quantized_cache = t.number_figure("quantized_cache", 0.01, 4);

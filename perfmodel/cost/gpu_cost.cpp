@@ -6,6 +6,7 @@
 
 #include "core/hardware/gpu_architecture.hpp"
 #include "core/scenario/batch_limits.hpp"
+#include "perfmodel/blocks/between_products.hpp"
 #include "perfmodel/cost/kernel_cost.hpp"
 #include "perfmodel/cost/latent_cost.hpp"
 #include "perfmodel/cost/matmul_split.hpp"
@@ -193,8 +194,9 @@ BlockProducts block_products(const StepContext& s, const GpuPart& gpu, const OpT
       block_float_time(s, gpu, t, n, Bytes{t.weight_bytes() - split.quant_bytes}, split.floats);
   if (is_written_out(s, gpu, t, tokens))
     return {of_floats + block_written_out_time(s, gpu, t, n, split), {}};
+  const double tiled_kernels = product_kernels(s, t) * (1.0 - split.floats);
   const BlockProducts tiled{of_floats + block_tiles_time(s, gpu, t, n, split),
-                            s.runtime.blocks->tile_start.value * double(t.matrices)};
+                            s.runtime.blocks->tile_start.value * tiled_kernels};
   if (t.routed || s.runtime.blocks->is_of(gpu.architecture)) return tiled;
   const Seconds written_out = of_floats + block_written_out_time(s, gpu, t, n, split);
   return tiled.compute + tiled.start < written_out ? tiled : BlockProducts{written_out, {}};
@@ -571,16 +573,13 @@ OpCost cost_of_kernels(const StepContext& s, std::size_t gpu, const OpTraffic& t
   }
   cost.serial += expert_sort_time(s, part, t, tokens);
   cost.compute += batch_attention_time(s, part, t, tokens);
-  cost.serial += scan_time(s, part, t);
   if (s.runtime.blocks) cost.serial += cache_products(s, part, t.single_flops) * kv_scale;
   cost.serial += single_attention_time(s, part, t);
   if (!flash) cost.serial += score_passes(s, part, t, tokens);
-  const auto& blocks = s.runtime.blocks;
-  const double vector = blocks ? blocks->vector_bytes.value : s.runtime.batch.vector_bytes.value;
-  cost.serial += Bytes{t.vector_elements * vector} / part.bandwidth.value;
+  cost.serial += between_products_time(s, part, t);
   cost = under_power_limit(part, cost);
-  cost = blocks ? with_gaps(s, gpu, cost, kernels, in_graph ? Seconds{} : launches)
-                : with_launches(s, gpu, cost, launches);
+  cost = s.runtime.blocks ? with_gaps(s, gpu, cost, kernels, in_graph ? Seconds{} : launches)
+                          : with_launches(s, gpu, cost, launches);
   return corrected(s, cost, tokens, DeviceIndex(gpu));
 }
 

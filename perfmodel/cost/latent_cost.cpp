@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/hardware/gpu_architecture.hpp"
-
 namespace rigcast {
 
 Seconds latent_attention_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
@@ -18,11 +16,6 @@ Seconds latent_attention_time(const StepContext& s, const GpuPart& gpu, const Op
   const bool quantized = info(s.kv.types.k).block_elements > 1;
   return blocks.latent_key->value * std::max(keys / at_once, t.prompt_keys / t.prompts) /
          (quantized ? blocks.quantized_cache.value : 1.0);
-}
-
-Seconds scan_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
-  if (!s.runtime.blocks) return {};
-  return Seconds{t.scanned_values * s.runtime.blocks->scan_cycles.value / unit_rate(gpu).value};
 }
 
 double latent_reads(const StepContext& s, bool batched) {

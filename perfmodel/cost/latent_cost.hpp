@@ -1,6 +1,5 @@
 #pragma once
-// What a GPU takes for latent attention, and for recurrent states that tokens of a batch pass one
-// by one, where the thread blocks of its kernels are known.
+// What a GPU takes for latent attention, where the thread blocks of its kernels are known.
 
 #include "core/model/traffic.hpp"
 #include "perfmodel/context/step_context.hpp"
@@ -13,8 +12,5 @@ Seconds latent_attention_time(const StepContext& context, const GpuPart& gpu, co
 
 /// How often attention of one token reads the cache: once for some of the heads, if it is latent.
 double latent_reads(const StepContext& context, bool batched);
-
-/// Zero without BlockEfficiency.
-Seconds scan_time(const StepContext& context, const GpuPart& gpu, const OpTraffic& t);
 
 }  // namespace rigcast

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/hardware/expert_shares.hpp"
+#include "perfmodel/blocks/between_products.hpp"
 #include "perfmodel/cost/cpu_cost.hpp"
 #include "perfmodel/cost/gpu_cost.hpp"
 #include "perfmodel/cost/kernel_cost.hpp"
@@ -49,12 +50,6 @@ double moe_launches(const StepContext& s, TokenCount tokens) {
   if (tokens > 1) return kernels.moe.value;
   return kernels.token_moe.value_or(kernels.moe).value +
          kernels.chosen_expert.value * double(s.model.moe->experts_used);
-}
-
-// A convolution keeps the inputs of as many tokens as published kernels have, or fewer.
-bool is_short_convolution(const ModelSpec& model) {
-  constexpr std::int64_t kMaxConvolvedTokens = 4;
-  return model.recurrent->state_bytes <= 4 * kMaxConvolvedTokens * model.hidden;
 }
 
 // Each token replaces a part of the state. That of Mamba decays, and a norm follows.
