@@ -175,7 +175,7 @@ Result<TomlDocument> ScenarioFlags::document_without_sets() const {
   }
   for (const Flag& flag : flags_) {
     if (flag.option->count() == 0) continue;
-    if (flag.value.empty()) return empty_value(flag.name);
+    if (flag.value.find_first_not_of(" \t") == std::string::npos) return empty_value(flag.name);
     std::string value = flag.value;
     switch (flag.kind) {
       case Flag::kValue: break;

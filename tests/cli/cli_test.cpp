@@ -188,6 +188,7 @@ TEST_CASE("An empty name is refused, not taken for a machine or a model", "[cli]
     check_refused({"simulate", flag, ""}, {std::string(flag) + kWhy});
   for (const char* gpus : {",", "rtx-3090,", ",rtx-3090"})
     check_refused({"simulate", "--gpu", gpus, "--model", "phi-4"}, {std::string("--gpu") + kWhy});
+  check_refused(quick({"--tensor-split", " "}), {std::string("--tensor-split") + kWhy});
   check_refused(quick({"--set", "rig.cpu="}), {"--set rig.cpu=", kWhy});
   check_refused(quick({"-o", ""}), {"--output", kWhy});
   check_refused({"simulate", ""}, {"scenario", kWhy});
