@@ -1,19 +1,14 @@
 // Where the time of a token goes on a GPU, kernel by kernel, as CUPTI records it inside the graph
-// that the engine runs.
+// that the engine runs, beside what its memory allows.
 //   bench_gpu_kernels MODEL QUANT [DEPTH | TOKENS@DEPTH]...    one table for each; 512 without one
+//   bench_gpu_kernels --all                                    those of several models
 // TOKENS@DEPTH: of a prompt's batch of so many tokens instead of a token.
-// A kernel that starts early waits for the one before it: its time is counted from that one's end
-// to its own, so that the times of all kernels, and those without one, are the time of a token.
-#include <cupti.h>
-#include <cxxabi.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
-#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
-#include <map>
-#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -21,150 +16,155 @@
 #include <utility>
 #include <vector>
 
+#include "bench/kernel_table/match.hpp"
+#include "bench/kernel_table/products.hpp"
+#include "bench/kernel_table/rows.hpp"
+#include "bench/kernel_trace.hpp"
 #include "core/catalogue/catalogue.hpp"
 #include "engine/backends/cuda/make_cuda_executor.hpp"
 #include "engine/run/request.hpp"
+#include "probe/gpu.hpp"
+#include "probe/gpu/measure_gpus.hpp"
 
 using namespace rigcast;
 using namespace rigcast::engine;
+using namespace rigcast::bench;
 
 namespace {
 
 constexpr TokenCount kPrompt = 16, kOutput = 34;
 
-void check(CUptiResult result) {
-  if (result == CUPTI_SUCCESS) return;
-  const char* text = nullptr;
-  cuptiGetResultString(result, &text);
-  throw std::runtime_error(fmt::format("CUPTI: {}", text ? text : "failed"));
-}
-
-struct KernelRun {
-  std::string name;
-  std::uint64_t start, end;  // ns
+struct Wanted {
+  TokenCount tokens = 0, depth = 512;  // no tokens: the time of a token
 };
 
-std::vector<KernelRun> recorded;
+struct WantedModel {
+  std::string model, quant;
+  std::vector<Wanted> tables;
 
-void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t* records) {
-  constexpr std::size_t kBytes = std::size_t(8) << 20;
-  *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(8, kBytes));
-  *bytes = *buffer ? kBytes : 0;
-  *records = 0;
-}
-
-void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t,
-                          std::size_t valid) {
-  const std::unique_ptr<std::uint8_t, decltype(&std::free)> owned(buffer, &std::free);
-  CUpti_Activity* record = nullptr;
-  while (cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) {
-    if (record->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) continue;
-    const auto* kernel = reinterpret_cast<const CUpti_ActivityKernel9*>(record);
-    recorded.push_back({kernel->name ? kernel->name : "?", kernel->start, kernel->end});
-  }
-}
-
-// "void a::b::f<...>(...)" as "f<...>".
-std::string short_name(const std::string& mangled) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> text(
-      abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), &std::free);
-  std::string name = status == 0 ? text.get() : mangled;
-  for (const char* noise : {"rigcast::engine::cuda::", "rigcast::engine::", "rigcast::",
-                            "(anonymous namespace)::", "void "})
-    for (auto at = name.find(noise); at != std::string::npos; at = name.find(noise))
-      name.erase(at, std::string(noise).size());
-  int depth = 0;
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    depth += name[i] == '<' ? 1 : name[i] == '>' ? -1 : 0;
-    if (name[i] == '(' && depth == 0) return name.substr(0, i);
-  }
-  return name;
-}
-
-struct Cost {
-  double ns = 0;
-  int calls = 0;
+  std::string name() const { return fmt::format("{} {}", model, quant); }
 };
 
-bool ends_token(const KernelRun& k) { return k.name.find("argmax_kernel") != std::string::npos; }
+std::vector<WantedModel> all_models() {
+  return {{"qwen2.5-0.5b", "F16", {{}}},
+          {"qwen2.5-0.5b", "Q4_K_M", {{}}},
+          {"llama-3.2-1b", "F16", {{}}},
+          {"llama-3.1-8b", "Q4_K_M", {{}, {0, 32768}}},
+          {"llama-3.1-8b", "Q8_0", {{}, {0, 32768}}},
+          {"llama-3.1-8b", "F16", {{}, {0, 32768}}},
+          {"qwen2.5-14b", "Q4_K_M", {{}}},
+          {"qwen2.5-32b", "Q4_K_M", {{}}},
+          {"qwen3-30b-a3b", "Q4_K_M", {{}}}};
+}
 
-// Costs of the kernels behind `before`.
-std::map<std::string, Cost> costs_of(std::span<const KernelRun> runs, std::uint64_t before) {
-  std::map<std::string, Cost> by_name;
-  for (const KernelRun& k : runs) {
-    const auto add = [&](const std::string& name, std::uint64_t from, std::uint64_t to) {
-      by_name[name].ns += double(to - std::min(from, to));
-      ++by_name[name].calls;
-    };
-    if (k.start > before) add("(no kernel)", before, k.start);
-    add(short_name(k.name), std::max(before, k.start), k.end);
-    before = std::max(before, k.end);
+// What all tables share.
+struct Bench {
+  double memory = 0;  // bytes/s
+  KernelTrace trace;
+};
+
+void print(const Rows& rows, const Scale& scale) {
+  fmt::print("{}\n", heading(scale));
+  for (const Row& row : rows.sorted()) fmt::print("{}\n", text(row, scale));
+}
+
+// A token from the kernel behind the last token's argmax to its own. `cached`: tokens before it.
+struct TracedToken {
+  std::span<const KernelRun> runs;
+  TokenCount cached = 0;
+};
+
+struct TracedTokens {
+  std::vector<TracedToken> tokens;
+  std::uint64_t begin = 0;
+};
+
+// All that begin and end with an argmax. `cached`: tokens behind the last.
+TracedTokens tokens_of(std::span<const KernelRun> runs, TokenCount cached) {
+  std::vector<std::size_t> ends;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (runs[i].name.function == "argmax_kernel") ends.push_back(i);
+  if (ends.size() < 2) throw std::runtime_error("no tokens were traced");
+  TracedTokens traced{{}, runs[ends[0]].end};
+  for (std::size_t i = 1; i < ends.size(); ++i)
+    traced.tokens.push_back({runs.subspan(ends[i - 1] + 1, ends[i] - ends[i - 1]),
+                             cached - TokenCount(ends.size() - i)});
+  return traced;
+}
+
+struct TokenRows {
+  Rows rows;
+  std::string unknown;  // why there are no bytes
+};
+
+// With bytes if those of all tokens are known.
+TokenRows with_bytes(const Model& model, const TracedTokens& traced) {
+  Rows rows(traced.begin);
+  for (const TracedToken& token : traced.tokens) {
+    const auto products = products_of_token(model, KvTypes{}, token.cached);
+    if (!products) return {Rows(0), products.error().message};
+    const auto matched = match(token.runs, *products);
+    if (!matched) return {Rows(0), matched.error().message};
+    rows.add(token.runs, *matched);
   }
-  return by_name;
+  return {std::move(rows), {}};
 }
 
-std::vector<KernelRun> take_recorded() {
-  check(cuptiActivityFlushAll(1));
-  check(cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL));
-  auto runs = std::exchange(recorded, {});
-  std::ranges::sort(runs, {}, &KernelRun::end);
-  return runs;
+TokenRows rows_of(const Model& model, const TracedTokens& traced) {
+  TokenRows known = with_bytes(model, traced);
+  if (known.unknown.empty()) return known;
+  known.rows = Rows(traced.begin);
+  for (const TracedToken& token : traced.tokens) known.rows.add(token.runs, {});
+  return known;
 }
 
-// `times`: of the tokens, or batches.
-void print(const std::map<std::string, Cost>& by_name, int times, TokenCount tokens) {
-  std::vector<std::pair<std::string, Cost>> rows(by_name.begin(), by_name.end());
-  std::ranges::sort(rows, [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });
-  double all = 0;
-  for (const auto& [name, cost] : rows) all += cost.ns;
-  fmt::print("{:>9} {:>7} {:>7} {:>6}  kernel\n", tokens > 1 ? "us/batch" : "us/token", "share",
-             "calls", "us");
-  for (const auto& [name, cost] : rows)
-    fmt::print("{:>9.1f} {:>6.1f} % {:>6.1f} {:>6.2f}  {}\n", cost.ns / times / 1e3,
-               100 * cost.ns / all, double(cost.calls) / times, cost.ns / cost.calls / 1e3, name);
-  fmt::print("{:>9.1f} of {} {}: {:.0f} tok/s\n\n", all / times / 1e3, times,
-             tokens > 1 ? "batch" : "tokens", 1e9 * double(tokens) * times / all);
+RequestTimes request(Executor& executor, TokenCount depth, KernelTrace* trace) {
+  const auto prompt = random_prompt(kPrompt, executor.model().spec.vocabulary, 1);
+  executor.truncate(0);
+  executor.fill(std::max<TokenCount>(0, depth - kPrompt));
+  Sampler sampler({});
+  if (trace) trace->begin();
+  return run_request(executor, prompt, kOutput, sampler);
 }
 
-// Runs with kernels recorded, and before that once to prepare buffers, clocks and graphs.
-template <class Run>
-std::vector<KernelRun> traced(Executor& executor, TokenCount depth, const Run& run) {
+void trace_tokens(Bench& bench, Executor& executor, const std::string& name, TokenCount depth) {
+  request(executor, depth, nullptr);  // prepares buffers, clocks and graphs
+  const auto& at = request(executor, depth, nullptr).tokens.at_s;
+  const double seconds = (at.back() - at.front()) / double(kOutput - 1);
+  request(executor, depth, &bench.trace);
+  const std::vector<KernelRun> runs = bench.trace.end();
+  const TracedTokens traced = tokens_of(runs, executor.cached());
+  const TokenRows found = rows_of(executor.model(), traced);
+  const auto times = int(traced.tokens.size());
+  fmt::print("{}, a token after {}\n", name, depth);
+  print(found.rows, {times, found.rows.ns(), bench.memory, "us/token"});
+  const double traced_s = found.rows.ns() / times / 1e9;
+  if (found.unknown.empty())
+    fmt::print("{}\n\n",
+               text(TokenTotal{found.rows.bytes() / times, seconds, traced_s, bench.memory}));
+  else
+    fmt::print("{:.0f} us a token ({:.0f} with CUPTI): {:.0f} tok/s; bytes are unknown: {}\n\n",
+               seconds * 1e6, traced_s * 1e6, 1 / seconds, found.unknown);
+}
+
+void trace_batch(Bench& bench, Executor& executor, const std::string& name, const Wanted& wanted) {
+  const auto prompt = random_prompt(wanted.tokens, executor.model().spec.vocabulary, 1);
   for (const bool records : {false, true}) {
     executor.truncate(0);
-    executor.fill(std::max<TokenCount>(0, depth));
-    if (records) check(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL));
-    run();
+    executor.fill(wanted.depth);
+    if (records) bench.trace.begin();
+    executor.forward(prompt, Logits::kLast);
   }
-  return take_recorded();
-}
-
-void trace_tokens(Executor& executor, TokenCount depth) {
-  const auto prompt = random_prompt(kPrompt, executor.model().spec.vocabulary, 1);
-  const auto runs = traced(executor, depth - kPrompt, [&] {
-    Sampler sampler({});
-    run_request(executor, prompt, kOutput, sampler);
-  });
-  const auto first = std::ranges::find_if(runs, ends_token);
-  const auto last = std::find_if(runs.rbegin(), runs.rend(), ends_token).base();
-  const auto tokens = int(std::ranges::count_if(runs, ends_token)) - 1;
-  if (tokens < 1) throw std::runtime_error("no tokens were traced");
-  fmt::print("{} after {} tokens\n", executor.model().spec.name, depth);
-  print(costs_of({first + 1, last}, first->end), tokens, 1);
-}
-
-void trace_batch(Executor& executor, TokenCount tokens, TokenCount depth) {
-  const auto prompt = random_prompt(tokens, executor.model().spec.vocabulary, 1);
-  const auto runs = traced(executor, depth, [&] { executor.forward(prompt, Logits::kLast); });
+  const std::vector<KernelRun> runs = bench.trace.end();
   if (runs.empty()) throw std::runtime_error("no batch was traced");
-  fmt::print("{}, {} tokens after {}\n", executor.model().spec.name, tokens, depth);
-  print(costs_of(runs, runs.front().start), 1, tokens);
+  Rows rows(runs.front().start);
+  rows.add(runs, {});
+  fmt::print("{}, {} tokens after {}\n", name, wanted.tokens, wanted.depth);
+  print(rows, {1, rows.ns(), bench.memory, "us"});
+  fmt::print("{:.0f} us: {:.0f} tok/s; bytes are told of single tokens alone\n\n", rows.ns() / 1e3,
+             1e9 * double(wanted.tokens) / rows.ns());
 }
 
-// "DEPTH" or "TOKENS@DEPTH"; no tokens: the time of a token.
-struct Wanted {
-  TokenCount tokens = 0, depth = 512;
-};
 TokenCount count_of(std::string_view text) {
   TokenCount n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
@@ -172,40 +172,78 @@ TokenCount count_of(std::string_view text) {
     throw std::runtime_error(fmt::format("no number of tokens: {}", text));
   return n;
 }
+// "DEPTH" or "TOKENS@DEPTH"
 Wanted wanted(std::string_view text) {
   const auto at = text.find('@');
   if (at == text.npos) return {0, count_of(text)};
   return {std::max<TokenCount>(1, count_of(text.substr(0, at))), count_of(text.substr(at + 1))};
 }
 
-int run(int argc, char** argv) {
-  if (argc < 3) {
-    fmt::print(stderr, "usage: bench_gpu_kernels MODEL QUANT [DEPTH | TOKENS@DEPTH]...\n");
+void print_tables(Bench& bench, const Catalogue& catalogue, const WantedModel& of) {
+  const auto spec = catalogue.model(of.model);
+  if (!spec) throw std::runtime_error(spec.error().text());
+  const auto mix = QuantMix::from_name(of.quant);
+  if (!mix) throw std::runtime_error(fmt::format("no mix {}", of.quant));
+  const auto table = make_tensor_table(*spec, *mix);
+  if (!table) throw std::runtime_error(table.error().text());
+  const auto executor = make_synthetic_cuda_executor(*spec, *table, 1, {});
+  if (!executor) throw std::runtime_error(executor.error().text());
+  for (const Wanted& w : of.tables) {
+    w.tokens > 0 ? trace_batch(bench, **executor, of.name(), w)
+                 : trace_tokens(bench, **executor, of.name(), w.depth);
+    std::fflush(stdout);
+  }
+}
+
+// The rate is measured before anything else uses the GPU, which that resets.
+Bench measured_bench() {
+  const probe::Gpus gpus = probe::measure_gpus([](const std::string&) {});
+  if (gpus.found.empty()) throw std::runtime_error(fmt::format("no GPU: {}", gpus.none));
+  const probe::Gpu& gpu = gpus.found.front();
+  fmt::print("{}, memory reads {:.0f} GB/s\n", gpu.name, gpu.vram_read.median / 1e9);
+  fmt::print(
+      "MB: of weights or cache that a call reads; mem: GB/s by memory's; once: blocks that "
+      "run at once\n\n");
+  return {gpu.vram_read.median, KernelTrace(gpu_limits())};
+}
+
+std::vector<WantedModel> wanted_models(std::span<char* const> arguments) {
+  if (arguments.size() == 1 && arguments[0] == std::string_view("--all")) return all_models();
+  if (arguments.size() < 2) return {};
+  WantedModel model{arguments[0], arguments[1], {}};
+  for (const char* text : arguments.subspan(2)) model.tables.push_back(wanted(text));
+  if (model.tables.empty()) model.tables.emplace_back();
+  return {model};
+}
+
+int run(std::span<char* const> arguments) {
+  const auto models = wanted_models(arguments);
+  if (models.empty()) {
+    fmt::print(stderr,
+               "usage: bench_gpu_kernels MODEL QUANT [DEPTH | TOKENS@DEPTH]...\n"
+               "       bench_gpu_kernels --all\n");
     return 2;
   }
   const char* data = std::getenv("RIGCAST_DATA");  // for a build that was moved to another machine
-  const auto spec = Catalogue{data ? data : RIGCAST_SOURCE_DIR}.model(argv[1]);
-  if (!spec) throw std::runtime_error(spec.error().text());
-  const auto mix = QuantMix::from_name(argv[2]);
-  if (!mix) throw std::runtime_error(fmt::format("no mix {}", argv[2]));
-  const auto table = make_tensor_table(*spec, *mix);
-  if (!table) throw std::runtime_error(table.error().text());
-  check(cuptiActivityRegisterCallbacks(give_buffer, take_buffer));
-  const auto executor = make_synthetic_cuda_executor(*spec, *table, 1, {});
-  if (!executor) throw std::runtime_error(executor.error().text());
-  std::vector<Wanted> all;
-  for (int i = 3; i < argc; ++i) all.push_back(wanted(argv[i]));
-  if (all.empty()) all.emplace_back();
-  for (const Wanted& w : all)
-    w.tokens > 0 ? trace_batch(**executor, w.tokens, w.depth) : trace_tokens(**executor, w.depth);
-  return 0;
+  const Catalogue catalogue{data ? data : RIGCAST_SOURCE_DIR};
+  Bench bench = measured_bench();
+  int failed = 0;
+  for (const WantedModel& model : models) {
+    try {
+      print_tables(bench, catalogue, model);
+    } catch (const std::exception& e) {
+      fmt::print(stderr, "{}: {}\n", model.name(), e.what());
+      failed = 1;
+    }
+  }
+  return failed;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    return run({argv + 1, argv + argc});
   } catch (const std::exception& e) {
     fmt::print(stderr, "bench_gpu_kernels: {}\n", e.what());
     return 1;

@@ -210,9 +210,8 @@ run() {
         "$dir/bench_gpu_$part" > "$log/$part.txt" 2>&1 || failed=1
         cat "$log/$part.txt" ;;
       kernels)
-        for row in "llama-3.1-8b Q4_K_M 512 32768" "qwen2.5-0.5b Q8_0" "qwen2.5-32b Q4_K_M" "qwen3-30b-a3b Q4_K_M"; do
-          "$dir/bench_gpu_kernels" $row || failed=1
-        done | tee "$log/kernels.txt" ;;
+        "$dir/bench_gpu_kernels" --all > "$log/kernels.txt" 2>&1 || failed=1
+        cat "$log/kernels.txt" ;;
       peers | peers-families | probes | quick | gpu-* | transformers | llama-cpp-* | llama-server)
         run_program "$dir" "$part" "$log" || failed=1 ;;
       run)
