@@ -16,9 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "bench/kernel_table/match.hpp"
-#include "bench/kernel_table/products.hpp"
 #include "bench/kernel_table/rows.hpp"
+#include "bench/kernel_table/token_rows.hpp"
 #include "bench/kernel_trace.hpp"
 #include "core/catalogue/catalogue.hpp"
 #include "engine/backends/cuda/make_cuda_executor.hpp"
@@ -46,15 +45,12 @@ struct WantedModel {
 };
 
 std::vector<WantedModel> all_models() {
-  return {{"qwen2.5-0.5b", "F16", {{}}},
-          {"qwen2.5-0.5b", "Q4_K_M", {{}}},
-          {"llama-3.2-1b", "F16", {{}}},
-          {"llama-3.1-8b", "Q4_K_M", {{}, {0, 32768}}},
-          {"llama-3.1-8b", "Q8_0", {{}, {0, 32768}}},
-          {"llama-3.1-8b", "F16", {{}, {0, 32768}}},
-          {"qwen2.5-14b", "Q4_K_M", {{}}},
-          {"qwen2.5-32b", "Q4_K_M", {{}}},
-          {"qwen3-30b-a3b", "Q4_K_M", {{}}}};
+  const std::vector<Wanted> after_512(1), after_both{{}, {0, 32768}};
+  return {{"qwen2.5-0.5b", "F16", after_512},    {"qwen2.5-0.5b", "Q4_K_M", after_512},
+          {"llama-3.2-1b", "F16", after_512},    {"llama-3.1-8b", "Q4_K_M", after_both},
+          {"llama-3.1-8b", "Q8_0", after_both},  {"llama-3.1-8b", "F16", after_both},
+          {"qwen2.5-14b", "Q4_K_M", after_512},  {"qwen2.5-32b", "Q4_K_M", after_512},
+          {"qwen3-30b-a3b", "Q4_K_M", after_512}};
 }
 
 // What all tables share.
@@ -68,56 +64,6 @@ void print(const Rows& rows, const Scale& scale) {
   for (const Row& row : rows.sorted()) fmt::print("{}\n", text(row, scale));
 }
 
-// A token from the kernel behind the last token's argmax to its own. `cached`: tokens before it.
-struct TracedToken {
-  std::span<const KernelRun> runs;
-  TokenCount cached = 0;
-};
-
-struct TracedTokens {
-  std::vector<TracedToken> tokens;
-  std::uint64_t begin = 0;
-};
-
-// All that begin and end with an argmax. `cached`: tokens behind the last.
-TracedTokens tokens_of(std::span<const KernelRun> runs, TokenCount cached) {
-  std::vector<std::size_t> ends;
-  for (std::size_t i = 0; i < runs.size(); ++i)
-    if (runs[i].name.function == "argmax_kernel") ends.push_back(i);
-  if (ends.size() < 2) throw std::runtime_error("no tokens were traced");
-  TracedTokens traced{{}, runs[ends[0]].end};
-  for (std::size_t i = 1; i < ends.size(); ++i)
-    traced.tokens.push_back({runs.subspan(ends[i - 1] + 1, ends[i] - ends[i - 1]),
-                             cached - TokenCount(ends.size() - i)});
-  return traced;
-}
-
-struct TokenRows {
-  Rows rows;
-  std::string unknown;  // why there are no bytes
-};
-
-// With bytes if those of all tokens are known.
-TokenRows with_bytes(const Model& model, const TracedTokens& traced) {
-  Rows rows(traced.begin);
-  for (const TracedToken& token : traced.tokens) {
-    const auto products = products_of_token(model, KvTypes{}, token.cached);
-    if (!products) return {Rows(0), products.error().message};
-    const auto matched = match(token.runs, *products);
-    if (!matched) return {Rows(0), matched.error().message};
-    rows.add(token.runs, *matched);
-  }
-  return {std::move(rows), {}};
-}
-
-TokenRows rows_of(const Model& model, const TracedTokens& traced) {
-  TokenRows known = with_bytes(model, traced);
-  if (known.unknown.empty()) return known;
-  known.rows = Rows(traced.begin);
-  for (const TracedToken& token : traced.tokens) known.rows.add(token.runs, {});
-  return known;
-}
-
 RequestTimes request(Executor& executor, TokenCount depth, KernelTrace* trace) {
   const auto prompt = random_prompt(kPrompt, executor.model().spec.vocabulary, 1);
   executor.truncate(0);
@@ -129,19 +75,19 @@ RequestTimes request(Executor& executor, TokenCount depth, KernelTrace* trace) {
 
 void trace_tokens(Bench& bench, Executor& executor, const std::string& name, TokenCount depth) {
   request(executor, depth, nullptr);  // prepares buffers, clocks and graphs
-  const auto& at = request(executor, depth, nullptr).tokens.at_s;
+  const std::vector<double> at = request(executor, depth, nullptr).tokens.at_s;
   const double seconds = (at.back() - at.front()) / double(kOutput - 1);
   request(executor, depth, &bench.trace);
   const std::vector<KernelRun> runs = bench.trace.end();
-  const TracedTokens traced = tokens_of(runs, executor.cached());
-  const TokenRows found = rows_of(executor.model(), traced);
-  const auto times = int(traced.tokens.size());
+  const TokenRows found =
+      token_rows(executor.model(), ExecutorOptions{}.kv_types, runs, executor.cached());
+  if (found.tokens == 0) throw std::runtime_error("no tokens were traced");
   fmt::print("{}, a token after {}\n", name, depth);
-  print(found.rows, {times, found.rows.ns(), bench.memory, "us/token"});
-  const double traced_s = found.rows.ns() / times / 1e9;
+  print(found.rows, {found.tokens, found.rows.ns(), bench.memory, "us/token"});
+  const double traced_s = found.rows.ns() / found.tokens / 1e9;
   if (found.unknown.empty())
-    fmt::print("{}\n\n",
-               text(TokenTotal{found.rows.bytes() / times, seconds, traced_s, bench.memory}));
+    fmt::print("{}\n\n", text(TokenTotal{found.rows.bytes() / found.tokens, seconds, traced_s,
+                                         bench.memory}));
   else
     fmt::print("{:.0f} us a token ({:.0f} with CUPTI): {:.0f} tok/s; bytes are unknown: {}\n\n",
                seconds * 1e6, traced_s * 1e6, 1 / seconds, found.unknown);
@@ -200,6 +146,7 @@ Bench measured_bench() {
   const probe::Gpus gpus = probe::measure_gpus([](const std::string&) {});
   if (gpus.found.empty()) throw std::runtime_error(fmt::format("no GPU: {}", gpus.none));
   const probe::Gpu& gpu = gpus.found.front();
+  if (!(gpu.vram_read.median > 0)) throw std::runtime_error("the memory's rate was not measured");
   fmt::print("{}, memory reads {:.0f} GB/s\n", gpu.name, gpu.vram_read.median / 1e9);
   fmt::print(
       "MB: of weights or cache that a call reads; mem: GB/s by memory's; once: blocks that "

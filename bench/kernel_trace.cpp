@@ -89,7 +89,10 @@ KernelTrace::KernelTrace(const GpuLimits& gpu) : gpu_(gpu) {
   check(cuptiActivityRegisterCallbacks(give_buffer, take_buffer));
 }
 
-void KernelTrace::begin() { check(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)); }
+void KernelTrace::begin() {
+  recorded.clear();  // of a run that failed
+  check(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL));
+}
 
 std::vector<KernelRun> KernelTrace::end() {
   check(cuptiActivityFlushAll(1));
@@ -101,7 +104,7 @@ std::vector<KernelRun> KernelTrace::end() {
     if (is_new) name->second = kernel_name(k.name);
     runs.push_back({name->second, k.start, k.end, k.blocks, at_once(gpu_, k)});
   }
-  std::ranges::stable_sort(runs, {}, &KernelRun::end);
+  std::ranges::stable_sort(runs, {}, [](const KernelRun& k) { return std::pair(k.end, k.start); });
   return runs;
 }
 

@@ -93,8 +93,8 @@ std::string text(const Row& row, const Scale& scale) {
 std::string text(const TokenTotal& t) {
   const double rate = t.bytes / t.seconds;
   return fmt::format(
-      "{:.0f} MB a token in {:.0f} us ({:.0f} with CUPTI): {:.0f} GB/s, {:.2f} of {:.0f}\n"
-      "{:.0f} tok/s, where memory allows {:.0f}",
+      "{:.0f} MB a token in {:.0f} us ({:.0f} with CUPTI): {:.0f} GB/s, {:.2f} of {:.0f}; "
+      "{:.0f} tok/s, memory allows {:.0f}",
       t.bytes / 1e6, t.seconds * 1e6, t.traced_seconds * 1e6, rate / 1e9,
       rate / t.memory_bytes_per_s, t.memory_bytes_per_s / 1e9, 1 / t.seconds,
       t.memory_bytes_per_s / t.bytes);

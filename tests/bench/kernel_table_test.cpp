@@ -13,6 +13,7 @@
 #include "bench/kernel_table/match.hpp"
 #include "bench/kernel_table/products.hpp"
 #include "bench/kernel_table/rows.hpp"
+#include "bench/kernel_table/token_rows.hpp"
 #include "core/catalogue/catalogue.hpp"
 #include "core/model/tensor_table.hpp"
 #include "engine/model/layer_weights.hpp"
@@ -40,6 +41,10 @@ const std::string kTwoFormats =
     kCuda +
     "41_GLOBAL__N__d990b3ab_9_matvec_cu_bd35c36018matvec_two_formatsILNS_11QuantFormatE10E"
     "LS4_12ENS2_6TilingILi4ELi1EEEEEvNS2_4JobsE";
+const std::string kArgmax =
+    kCuda +
+    "41_GLOBAL__N__b11cf12b_9_argmax_cu_afd3109c13argmax_kernelEPKfiPNS1_11ArgmaxStateENS1_"
+    "12ArgmaxResultE";
 const std::string kAttend =
     kCuda +
     "52_GLOBAL__N__4b659544_19_decode_attention_cu_ba492c8e16attend_in_splitsILi128ELb1EEE"
@@ -300,6 +305,42 @@ TEST_CASE("Rows tell products of one kernel apart, and add up to the time", "[ke
   }
 }
 
+TEST_CASE("Tokens end with an argmax, and each has another cached one", "[kernel_table]") {
+  const Model model = model_of("llama-3.2-1b", "F16");
+  std::vector<KernelRun> runs;
+  add_run(runs, kNorm);  // of the prompt
+  add_run(runs, kArgmax);
+  const std::uint64_t begin = runs.back().end;
+  for (int token = 0; token < 3; ++token) {
+    for (const Product& p : products_of(model, 0)) add_run(runs, kernel_of(p));
+    add_run(runs, kArgmax);
+  }
+  const std::uint64_t end = runs.back().end;
+  add_run(runs, kNorm);
+
+  const TokenRows found = token_rows(model, {}, runs, 515);
+  CHECK(found.unknown == "");
+  CHECK(found.tokens == 3);
+  CHECK(found.rows.ns() == double(end - begin));
+  const auto rows = found.rows.sorted();
+  REQUIRE(row_of(rows, "attention"));
+  CHECK(row_of(rows, "attention")->bytes == 2.0 * 8 * 64 * 2 * 16 * (512 + 513 + 514));
+  CHECK_FALSE(row_of(rows, "norm"));
+
+  SECTION("one that does not fit leaves all without bytes") {
+    runs[5].name = kernel_name(matvec(QuantFormat::kQ8_0));
+    const TokenRows unknown = token_rows(model, {}, runs, 515);
+    CHECK(unknown.unknown != "");
+    CHECK(unknown.tokens == 3);
+    CHECK(unknown.rows.bytes() == 0);
+    CHECK(unknown.rows.ns() == found.rows.ns());
+  }
+  SECTION("no token, no rows") {
+    CHECK(token_rows(model, {}, std::span(runs).first(20), 515).tokens == 0);
+    CHECK(token_rows(model, {}, {}, 515).tokens == 0);
+  }
+}
+
 TEST_CASE("A kernel that starts early counts from the end of the one before", "[kernel_table]") {
   std::vector<KernelRun> runs;
   runs.push_back({kernel_name(kNorm), 100, 300, 1, 528});
@@ -326,6 +367,6 @@ TEST_CASE("A line has rate, share of memory's and waves", "[kernel_table]") {
   CHECK(text(wide, scale).size() == 110);
   const std::string total = text(TokenTotal{4e9, 2e-3, 2.1e-3, 4e12});
   CHECK(total ==
-        "4000 MB a token in 2000 us (2100 with CUPTI): 2000 GB/s, 0.50 of 4000\n"
-        "500 tok/s, where memory allows 1000");
+        "4000 MB a token in 2000 us (2100 with CUPTI): 2000 GB/s, 0.50 of 4000; "
+        "500 tok/s, memory allows 1000");
 }
