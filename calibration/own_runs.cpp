@@ -134,8 +134,9 @@ Corrections corrections_of(const std::vector<ComparedRun>& all, const std::strin
     if (!c.decode)  // no run tells the GPU's speed: both are as much faster than forecast
       c.decode = speed_of(shared[runtime], Metric::kTg, source, logarithms);
     else
-      c.host_decode = speed_of(shared[runtime], Metric::kTg, source,
-                               [&](const ComparedRun& run) { return logarithms_of_host(run, c); });
+      c.host_decode =
+          speed_of(shared[runtime], Metric::kTg, source,
+                   [&c = c](const ComparedRun& run) { return logarithms_of_host(run, c); });
   }
   return out;
 }

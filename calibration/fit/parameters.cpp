@@ -211,7 +211,7 @@ void add_chips(Builder& build, const std::set<std::string>& chips) {
     for (const auto& [key, factor, spread] : {std::tuple{"decode", &Factors::decode, kChipDecode},
                                               {"prefill", &Factors::prefill, kChipPrefill}}) {
       const int i = build.add(fmt::format("chip.\"{}\".{}", id, key), spread,
-                              [id, factor, one](RuntimeProfile& p) {
+                              [id, factor = factor, one](RuntimeProfile& p) {
                                 const auto [it, added] = p.chips.try_emplace(id, Factors{one, one});
                                 return &(it->second.*factor).value;
                               });

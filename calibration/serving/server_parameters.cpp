@@ -40,10 +40,11 @@ void add_chip(const std::string& id, std::vector<Parameter>& all) {
   constexpr double kChipSpread = 0.15;  // of chips of one architecture
   for (const auto& [key, factor] :
        {std::pair{"decode", &Factors::decode}, {"prefill", &Factors::prefill}}) {
-    Parameter p = figure("chip.\"" + id + "\"." + key, 0.3, 3, [id, factor](RuntimeProfile& r) {
-      const Sourced<double> one{1.0, SourceKind::kAssumed, {}};
-      return &(r.chips.try_emplace(id, Factors{one, one}).first->second.*factor).value;
-    });
+    Parameter p =
+        figure("chip.\"" + id + "\"." + key, 0.3, 3, [id, factor = factor](RuntimeProfile& r) {
+          const Sourced<double> one{1.0, SourceKind::kAssumed, {}};
+          return &(r.chips.try_emplace(id, Factors{one, one}).first->second.*factor).value;
+        });
     p.spread = kChipSpread;
     p.chip = id;
     all.push_back(std::move(p));

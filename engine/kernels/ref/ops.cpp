@@ -212,7 +212,8 @@ void choose_experts(std::span<const float> logits, std::span<const float> bias,
                     ChoiceScratch& scratch) {
   RIGCAST_ASSERT(!chosen.empty() && chosen.size() <= logits.size());
   RIGCAST_ASSERT(bias.empty() || bias.size() == logits.size());
-  auto& [order, probabilities, scores] = scratch;
+  std::vector<int>& order = scratch.order;
+  std::vector<double>&probabilities = scratch.probabilities, &scores = scratch.scores;
   order.resize(logits.size());
   std::iota(order.begin(), order.end(), 0);
   const bool plain = bias.empty() && !routing.has_groups();
