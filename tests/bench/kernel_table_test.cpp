@@ -52,29 +52,26 @@ const std::string kAttend =
 const std::string kGateUpTwo =
     kCuda + "43_GLOBAL__N__08222723_10_gate_up_cu_516890e619gate_up_two_formatsENS2_6GateUpE";
 
+// A kernel with a format as its template's first argument. `file`: its namespace and name, `rest`:
+// further arguments and parameters.
+std::string of_format(const char* file, QuantFormat f, const char* rest) {
+  return fmt::format("{}{}ILNS_11QuantFormatE{}E{}", kCuda, file, int(f), rest);
+}
 std::string matvec(QuantFormat f) {
-  return fmt::format(
-      "{}41_GLOBAL__N__d990b3ab_9_matvec_cu_bd35c36017matvec_one_formatILNS_11QuantFormatE{}ENS2_"
-      "6TilingILi4ELi1EEEEEvNS2_4JobsE",
-      kCuda, int(f));
+  return of_format("41_GLOBAL__N__d990b3ab_9_matvec_cu_bd35c36017matvec_one_format", f,
+                   "NS2_6TilingILi4ELi1EEEEEvNS2_4JobsE");
 }
 std::string gate_up(QuantFormat f) {
-  return fmt::format(
-      "{}43_GLOBAL__N__08222723_10_gate_up_cu_516890e618gate_up_one_formatILNS_11QuantFormatE{}EEEv"
-      "NS2_6GateUpE",
-      kCuda, int(f));
+  return of_format("43_GLOBAL__N__08222723_10_gate_up_cu_516890e618gate_up_one_format", f,
+                   "EEvNS2_6GateUpE");
 }
 std::string route(QuantFormat f) {
-  return fmt::format(
-      "{}41_GLOBAL__N__7c37aea5_9_router_cu_6927673111route_tokenILNS_11QuantFormatE{}EEEvNS2_"
-      "7RoutingE",
-      kCuda, int(f));
+  return of_format("41_GLOBAL__N__7c37aea5_9_router_cu_6927673111route_token", f,
+                   "EEvNS2_7RoutingE");
 }
 std::string down_experts(QuantFormat f) {
-  return fmt::format(
-      "{}48_GLOBAL__N__7e5d4467_15_experts_down_cu_d874d3cf12down_expertsILNS_11QuantFormatE{}EEEv"
-      "NS2_4DownE",
-      kCuda, int(f));
+  return of_format("48_GLOBAL__N__7e5d4467_15_experts_down_cu_d874d3cf12down_experts", f,
+                   "EEvNS2_4DownE");
 }
 
 Model model_of(const char* id, const char* quant) {
