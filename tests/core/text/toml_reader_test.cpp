@@ -95,6 +95,7 @@ TEST_CASE("A value of the wrong type is named with what was expected and what ca
   const auto numbers = [](const TomlTable& t) { t.numbers("key", 0, 1); };
   CHECK(contains(error_of("key = [0.5, 'a']", numbers), "a list of numbers"));
   CHECK(contains(error_of("key = 0.5", numbers), "a list of numbers"));
+  CHECK(contains(error_of("key = 0.5", numbers), "[3, 1]"));
   const auto table = [](const TomlTable& t) { t.table("key"); };
   CHECK(contains(error_of("key = 1", table), "expected a table"));
   const auto tables = [](const TomlTable& t) { t.tables("key"); };
