@@ -447,14 +447,12 @@ double TomlTable::number_or(std::string_view key, double fallback, double lo, do
 }
 
 std::vector<double> TomlTable::numbers(std::string_view key, double lo, double hi) const {
-  constexpr auto kHint = "write them as 3,1; in a file as [3, 1]";
   const toml::node* node = node_->find(key);
   if (!node) return {};
-  if (!node->is_array())
-    refuse(key, fmt::format("expected a list of numbers, got {}", kind_of(*node)), kHint);
-  auto out = numbers_of(*node, lo, hi);
-  if (!out) refuse(key, fmt::format("expected a list of numbers from {} to {}", lo, hi), kHint);
-  return std::move(out).value_or(std::vector<double>{});
+  if (auto out = numbers_of(*node, lo, hi)) return *std::move(out);
+  refuse(key, fmt::format("expected a list of numbers from {} to {}", lo, hi),
+         "write them as 3,1; in a file as [3, 1]");
+  return {};
 }
 
 std::vector<std::vector<double>> TomlTable::number_rows(std::string_view key, double lo,
