@@ -28,6 +28,8 @@ void WeightGroup::add(const Tensor& t) {
   if (t.dimensions < 2 || t.role == TensorRole::kBias) return;
   ++matrices;
   ProductShape& product = products[product_of(t.role)];
+  if (product.rows == 0) product.format = t.format;
+  product.several_formats |= product.format != t.format;
   product.rows += t.elements() / std::max<std::uint64_t>(1, t.shape[0]);
   product.elements += t.elements();
 }

@@ -29,6 +29,8 @@ struct Tensor {
 struct ProductShape {
   std::uint64_t rows = 0;  // of all of them
   std::uint64_t elements = 0;
+  QuantFormat format{};          // of all of them
+  bool several_formats = false;  // that is of the first one alone
   bool operator==(const ProductShape&) const = default;
 };
 

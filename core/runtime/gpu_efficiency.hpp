@@ -121,6 +121,8 @@ struct BlockEfficiency {
   Sourced<double>
       fp16_from_batch;         // batch size from which quantized weights are written out as FP16
   Sourced<double> token_rows;  // rows of one token's products that a unit computes at once
+  // Bits a weight up to which a unit runs a fifth block of these, where that saves a round.
+  Sourced<double> fifth_block_bits;
   Sourced<double> token_idle;  // share of idle units' time in which they would have read
   // Factors on the launch overhead, for a batch: of the host's time for a launch, and of the gap
   // between two kernels that have been launched.

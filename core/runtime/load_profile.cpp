@@ -1,7 +1,6 @@
 #include "core/runtime/load_profile.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -309,6 +308,7 @@ std::optional<BlockEfficiency> read_blocks(const TomlTable& t) {
   b.other_experts = t.find_number_figure("other_experts", 0.01, 4);
   b.fp16_from_batch = t.number_figure("fp16_from_batch", 1, 1e6);
   b.token_rows = t.number_figure("token_rows", 1, 4096);
+  b.fifth_block_bits = t.find_number_figure("fifth_block_bits", 0, 32).value_or(b.fifth_block_bits);
   b.token_idle = t.number_figure("token_idle", 0, 1);
   b.launch = t.number_figure("launch", 0.1, kMaxScale);
   b.gap = t.number_figure("gap", 0.01, kMaxScale);

@@ -557,7 +557,8 @@ OpCost cost_of_kernels(const StepContext& s, std::size_t gpu, const OpTraffic& t
   if (!batched) {
     if (const auto& blocks = s.runtime.blocks)
       cost.equivalent_bytes += Bytes{weights} * blocks->token_idle.value *
-                               idle_of_one_token(t, {blocks->token_rows.value, 1, units_of(part)});
+                               idle_of_one_token(t, {blocks->token_rows.value, 1, units_of(part)},
+                                                 blocks->fifth_block_bits.value);
     const Seconds reading = memory_time(s, Bytes{weights}, DeviceIndex(gpu));
     cost.serial += unoverlapped_time(s, unpack_time(s, part, t), reading) +
                    cache_products(s, part, t.attention_flops) * kv_scale;

@@ -21,7 +21,7 @@ double mean_stretch(const OpTraffic& t, const StretchOf& stretch_of) {
   for (const ProductShape& p : t.products) {
     if (p.rows == 0) continue;
     elements += double(p.elements);
-    sum += double(p.elements) * stretch_of(double(p.rows));
+    sum += double(p.elements) * stretch_of(p);
   }
   return elements > 0 ? sum / elements : 1.0;
 }
@@ -33,26 +33,26 @@ constexpr double kNearlyAll = 0.8;
 
 double wave_efficiency(const OpTraffic& products, double tokens, const BlockShape& cut) {
   if (cut.units <= 0) return 1.0;
-  return 1.0 / mean_stretch(products, [&](double rows) {
-           return stretch(blocks_of(rows, tokens, cut), cut.units);
+  return 1.0 / mean_stretch(products, [&](const ProductShape& p) {
+           return stretch(blocks_of(double(p.rows), tokens, cut), cut.units);
          });
 }
 
 double wave_efficiency_of_widths(const OpTraffic& products, double tokens, const BlockShape& cut) {
   if (cut.units <= 0) return 1.0;
   const double wide = std::max(1.0, tokens / cut.tokens);
-  return 1.0 / mean_stretch(products, [&](double rows) {
-           return stretch(std::ceil(rows / cut.rows) * wide, cut.units);
+  return 1.0 / mean_stretch(products, [&](const ProductShape& p) {
+           return stretch(std::ceil(double(p.rows) / cut.rows) * wide, cut.units);
          });
 }
 
 double wave_efficiency_of_largest(const OpTraffic& products, double tokens, const BlockShape& cut) {
   if (cut.units <= 0) return 1.0;
-  return 1.0 / mean_stretch(products, [&](double rows) {
+  return 1.0 / mean_stretch(products, [&](const ProductShape& p) {
            BlockShape larger = cut;
            for (const double times : {8, 4, 2, 1}) {
              larger.rows = times * cut.rows;
-             const double blocks = blocks_of(rows, tokens, larger);
+             const double blocks = blocks_of(double(p.rows), tokens, larger);
              if (times == 1 || blocks >= kNearlyAll * cut.units) return stretch(blocks, cut.units);
            }
            return 1.0;
@@ -91,10 +91,16 @@ double columns_of_parts(double tokens, double share, double most, double half, d
   return columns + chosen * columns_of_groups(rest * share, half, widest);
 }
 
-double idle_of_one_token(const OpTraffic& products, const BlockShape& cut) {
+double idle_of_one_token(const OpTraffic& products, const BlockShape& cut,
+                         double fifth_block_bits) {
   if (cut.units <= 0) return 0.0;
   const double many = kManyRowsOfUnit * cut.units;
-  const double mean = mean_stretch(products, [&](double rows) {
+  const double in_five = 5.0 / 4 * cut.rows * cut.units;
+  const double mean = mean_stretch(products, [&](const ProductShape& p) {
+    const auto rows = double(p.rows);
+    const bool has_fifth =
+        !p.several_formats && info(p.format).bits_per_weight() <= fifth_block_bits;
+    if (has_fifth && rows <= in_five) return 1.0;
     const double at_once = (rows >= many ? 2 : 1) * cut.rows * cut.units;
     // With less than one wave, the busy units use the bandwidth that idle ones leave.
     return rows <= at_once ? 1.0 : stretch(rows, at_once);

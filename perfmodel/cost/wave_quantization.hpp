@@ -35,8 +35,11 @@ double wave_efficiency_of_blocks(double blocks, double units);
 inline constexpr double kManyRowsOfUnit = 44;
 
 /// Idle time of the units per second of busy time while one token is computed. A unit works on
-/// `cut.rows` rows at once, or on twice as many if the product has enough rows.
-double idle_of_one_token(const OpTraffic& products, const BlockShape& cut);
+/// `cut.rows` rows at once, in four blocks; on twice as many if the product has enough rows. Where
+/// a fifth block does away with a second round, matrices of one format of up to `fifth_block_bits`
+/// a weight have one. Mirrors needs_fifth_block (engine/kernels/cuda/matvec/many_rows.hpp).
+double idle_of_one_token(const OpTraffic& products, const BlockShape& cut,
+                         double fifth_block_bits = 0);
 
 /// Columns that matrix units multiply for each weight of an expert of a batch, and `half` more for
 /// each group: `mean` tokens choose every expert, independently, and at most `widest` of them are

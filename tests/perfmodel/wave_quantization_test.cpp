@@ -52,6 +52,21 @@ TEST_CASE("A token's product idles past its first wave", "[gpu]") {
   CHECK(idle_of_one_token(one_product(9600), cut) == Approx(12800.0 / 9600 - 1));
 }
 
+TEST_CASE("A fifth block of narrow weights does away with a token's second wave", "[gpu]") {
+  const BlockShape cut{32, 1, 100};
+  const auto idle = [&](std::uint64_t rows, QuantFormat format, bool several = false) {
+    OpTraffic t = one_product(rows);
+    t.products[WeightGroup::kIn].format = format;
+    t.products[WeightGroup::kIn].several_formats = several;
+    return idle_of_one_token(t, cut, 5.42);
+  };
+  const double second_wave = 6400.0 / 4000 - 1;
+  CHECK(idle(4000, QuantFormat::kQ4_K) == Approx(0));
+  CHECK(idle(4001, QuantFormat::kQ4_K) == Approx(6400.0 / 4001 - 1));  // more than five have
+  CHECK(idle(4000, QuantFormat::kQ6_K) == Approx(second_wave));
+  CHECK(idle(4000, QuantFormat::kQ4_K, true) == Approx(second_wave));
+}
+
 TEST_CASE("Two blocks of attention share a unit", "[gpu]") {
   CHECK(wave_efficiency_of_blocks(100, 100) == 1);  // cut smaller
   CHECK(wave_efficiency_of_blocks(101, 100) == Approx(101.0 / 200));

@@ -65,6 +65,11 @@ TEST_CASE("Products of rows that are no multiple of 256, as gpt-oss has them", "
   }
 }
 
+TEST_CASE("Products of as many rows as five thread blocks a multiprocessor have",
+          "[cuda][gpu][formats]") {
+  for (const QuantFormat f : fixtures::kAllFormats) check_product(f, 1280, 5119);
+}
+
 TEST_CASE("Three products in one launch, of one format and of several", "[cuda][gpu]") {
   using enum QuantFormat;
   const Stream stream;
@@ -74,7 +79,7 @@ TEST_CASE("Three products in one launch, of one format and of several", "[cuda][
       {kQ2_K, kIQ4_XS, kMXFP4}, {kQ5_K, kQ5_1, kQ4_1},    {kQ5_0, kQ4_0, kBF16},
       {kIQ2_XXS, kQ2_K, kQ4_K}, {kIQ3_S, kNVFP4, kIQ1_M}, {kTQ1_0, kTQ2_0, kIQ2_S}};
   for (const auto& mix : mixes)
-    for (const std::int64_t rows : {257, 6336}) {
+    for (const std::int64_t rows : {257, 5000, 6336}) {
       std::vector<Weights> w;
       for (unsigned i = 0; i < 3; ++i) w.emplace_back(mix[i], 1536, i == 0 ? rows : 33 + i, i + 7);
       const PlanesOnDevice soa[] = {PlanesOnDevice(w[0]), PlanesOnDevice(w[1]),

@@ -13,8 +13,9 @@ namespace {
 
 constexpr int kWarps = 4;
 
-template <class Lane>
-using Stages = Ring<Lane, 13900>;
+// The stages of a warp where a multiprocessor has so many thread blocks.
+template <class Lane, int kBlocks>
+using Stages = Ring<Lane, (kBlocks == 5 ? 11100 : 13900)>;
 
 struct Job {
   SoaView view;
@@ -34,16 +35,23 @@ struct Jobs {
 
 // The tiling of a thread block: groups of `rows` rows, each computed by `split` warps that share
 // its columns. With more rows per warp, activations are loaded less often; a split keeps as many
-// warps busy.
-template <int kRows_, int kSplit_>
+// warps busy. kBlocks: how many a multiprocessor runs at once, as far as its memory goes.
+template <int kRows_, int kSplit_, int kBlocks_ = 4>
 struct Tiling {
-  static constexpr int kRows = kRows_, kSplit = kSplit_;
+  static constexpr int kRows = kRows_, kSplit = kSplit_, kBlocks = kBlocks_;
   static constexpr int kRowsOfBlock = kRows * kWarps / kSplit;
+  template <QuantFormat F>
+  using Stages = cuda::Stages<LaneDot<F, kRows>, kBlocks>;
 };
 template <QuantFormat F>
 using ManyRows = std::conditional_t<kFloatWeights<F>, Tiling<8, 4>, Tiling<4, 1>>;
 template <QuantFormat F>
 using FewRows = std::conditional_t<kFloatWeights<F>, Tiling<8, 4>, Tiling<4, 2>>;
+// With a fifth block, if each warp then has four stages: fewer would leave memory idle.
+template <QuantFormat F>
+using FewRowsInFiveBlocks =
+    std::conditional_t<!kFloatWeights<F> && Stages<LaneDot<F, 4>, 5>::kFit >= 4, Tiling<4, 2, 5>,
+                       FewRows<F>>;
 
 // Sums over the warps that share the block's rows: thread i gets the sum of row i.
 template <class T>
@@ -73,6 +81,7 @@ __device__ __forceinline__ std::int64_t row_to_write(std::int64_t first_of_block
 template <QuantFormat F, class T>
 __device__ __forceinline__ void multiply(const Job& job, const Jobs& jobs, std::byte* shared) {
   using Lane = LaneDot<F, T::kRows>;
+  using Stages = typename T::template Stages<F>;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const std::int64_t first = std::int64_t(blockIdx.x - unsigned(job.first_block)) * T::kRowsOfBlock;
   const RowGroup rows{job.view, first + warp / T::kSplit * T::kRows, job.rows, jobs.columns};
@@ -85,10 +94,9 @@ __device__ __forceinline__ void multiply(const Job& job, const Jobs& jobs, std::
     if (job.add) added += load_input4(job.add + row);
   };
   if (rows.row < rows.rows)
-    stream_rows<Lane, T::kRows, Stages<Lane>>(
-        shared + warp * Stages<Lane>::kBytes,
-        steps_of<Lane>(jobs.columns, warp % T::kSplit, T::kSplit), 1, [&](int) { return rows; },
-        ready, [&](int) { return jobs.x; },
+    stream_rows<Lane, T::kRows, Stages>(
+        shared + warp * Stages::kBytes, steps_of<Lane>(jobs.columns, warp % T::kSplit, T::kSplit),
+        1, [&](int) { return rows; }, ready, [&](int) { return jobs.x; },
         [&](int, const float(&sums)[T::kRows]) { sum = sum_rows(sums, lane); });
   if constexpr (T::kSplit > 1) sum = sum_of_warps<T>(sum);
   if (row < job.rows) job.out[row] = sum + added;
@@ -101,7 +109,7 @@ __device__ __forceinline__ int job_of_block(const Jobs& jobs) {
 }
 
 template <QuantFormat F, class T>
-inline constexpr int kBlocks = blocks_that_fit<Stages<LaneDot<F, T::kRows>>>(kWarps, 4);
+inline constexpr int kBlocks = blocks_that_fit<typename T::template Stages<F>>(kWarps, T::kBlocks);
 
 template <QuantFormat F, class T>
 __global__ void __launch_bounds__(32 * kWarps, kBlocks<F, T>)
@@ -145,7 +153,7 @@ ThreadBlock thread_block_of(QuantFormat format) {
   ThreadBlock block;
   for_format(format, [&]<QuantFormat F>() {
     using T = TilingOf<F>;
-    block = {T::kRowsOfBlock, kWarps * Stages<LaneDot<F, T::kRows>>::kBytes};
+    block = {T::kRowsOfBlock, kWarps * T::template Stages<F>::kBytes};
   });
   return block;
 }
@@ -173,24 +181,30 @@ bool all_among(std::span<const MatvecJob> jobs, QuantFormat a, QuantFormat b) {
 
 using Kernel = void (*)(Jobs);
 
+bool have_one_format(std::span<const MatvecJob> jobs) {
+  return all_among(jobs, jobs[0].w.format, jobs[0].w.format);
+}
+
 template <template <QuantFormat> class TilingOf>
-Kernel kernel_for(std::span<const MatvecJob> jobs) {
-  using enum QuantFormat;
-  const QuantFormat first = jobs[0].w.format;
-  if (!all_among(jobs, first, first)) {
-    if (all_among(jobs, kQ4_K, kQ6_K)) return matvec_two_formats<kQ4_K, kQ6_K, TilingOf<kQ4_K>>;
-    if (all_among(jobs, kQ5_K, kQ6_K)) return matvec_two_formats<kQ5_K, kQ6_K, TilingOf<kQ5_K>>;
-    return matvec_any_format<TilingOf>;
-  }
+Kernel kernel_of_format(QuantFormat format) {
   Kernel kernel = nullptr;
-  for_format(first, [&]<QuantFormat F>() { kernel = matvec_one_format<F, TilingOf<F>>; });
+  for_format(format, [&]<QuantFormat F>() { kernel = matvec_one_format<F, TilingOf<F>>; });
   return kernel;
 }
 
 template <template <QuantFormat> class TilingOf>
-void launch_jobs(std::span<const MatvecJob> from, Jobs& jobs, const Stream& stream, Start start) {
+Kernel kernel_for(std::span<const MatvecJob> jobs) {
+  using enum QuantFormat;
+  if (have_one_format(jobs)) return kernel_of_format<TilingOf>(jobs[0].w.format);
+  if (all_among(jobs, kQ4_K, kQ6_K)) return matvec_two_formats<kQ4_K, kQ6_K, TilingOf<kQ4_K>>;
+  if (all_among(jobs, kQ5_K, kQ6_K)) return matvec_two_formats<kQ5_K, kQ6_K, TilingOf<kQ5_K>>;
+  return matvec_any_format<TilingOf>;
+}
+
+template <template <QuantFormat> class TilingOf>
+void launch_jobs(std::span<const MatvecJob> from, Jobs& jobs, Kernel kernel, const Stream& stream,
+                 Start start) {
   const Shape shape = place_jobs<TilingOf>(from, jobs);
-  const Kernel kernel = kernel_for<TilingOf>(from);
   RIGCAST_CUDA_CALL(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          int(shape.shared_bytes)));
   launch(stream, shape, start, kernel, jobs);
@@ -211,10 +225,14 @@ void matvec(std::span<const MatvecJob> jobs, const Inputs& x, const Stream& stre
   for (Job& job : placed.job) job.first_block = INT_MAX;
   placed.columns = int(jobs[0].w.columns);
   placed.x = x;
-  if (has_many_rows(rows, device_facts().multiprocessors))
-    launch_jobs<ManyRows>(jobs, placed, stream, start);
+  const int multiprocessors = device_facts().multiprocessors;
+  if (has_many_rows(rows, multiprocessors))
+    launch_jobs<ManyRows>(jobs, placed, kernel_for<ManyRows>(jobs), stream, start);
+  else if (needs_fifth_block(rows, multiprocessors) && have_one_format(jobs))
+    launch_jobs<FewRowsInFiveBlocks>(
+        jobs, placed, kernel_of_format<FewRowsInFiveBlocks>(jobs[0].w.format), stream, start);
   else
-    launch_jobs<FewRows>(jobs, placed, stream, start);
+    launch_jobs<FewRows>(jobs, placed, kernel_for<FewRows>(jobs), stream, start);
 }
 
 }  // namespace rigcast::engine::cuda
