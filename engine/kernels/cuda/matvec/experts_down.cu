@@ -60,7 +60,6 @@ __global__ void __launch_bounds__(32 * kWarps, 4) down_experts(const __grid_cons
         [&](int, const float(&sums)[kRows]) {
           for (int r = 0; r < kRows; ++r) all[r] = sums[r];
         });
-  wait_for_inputs();
   // Lane i holds the id and weight of expert i, so that later groups need not load them again.
   const bool mine = lane < d.experts.used;
   const int id_here = mine ? __float_as_int(load_input4(d.experts.ids + lane)) : 0;
@@ -76,7 +75,7 @@ __global__ void __launch_bounds__(32 * kWarps, 4) down_experts(const __grid_cons
         const auto id = std::size_t(__shfl_sync(~0u, id_here, i));
         return RowGroup{of_expert(d.view, id * d.stride), row, d.rows, d.columns};
       },
-      [] {}, [&](int i) { return inputs_of(d, i); },
+      [] { wait_for_inputs(); }, [&](int i) { return inputs_of(d, i); },
       [&](int i, const float(&sums)[kRows]) {
         const float weight = __shfl_sync(~0u, weight_here, i);
         for (int r = 0; r < kRows; ++r) all[r] = fmaf(weight, sums[r], all[r]);

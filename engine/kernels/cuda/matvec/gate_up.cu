@@ -13,8 +13,9 @@ namespace {
 
 constexpr int kWarps = kHiddenWarps, kRows = kHiddenRows, kRowsOfBlock = kHiddenRowsOfBlock;
 
-template <class Lane>
-using Stages = Ring<Lane, 7200>;
+// Experts have few thread blocks, of few steps: all copies of a warp are under way at once.
+template <class Lane, bool kExperts>
+using Stages = Ring<Lane, (kExperts ? 9300 : 7200)>;
 
 struct Projection {
   SoaView view;
@@ -62,7 +63,8 @@ __device__ std::size_t expert_of(const GateUp& g) {
 }
 
 // The weights of this block's expert. They are read before the inputs are ready only where no
-// expert has to be chosen.
+// expert has to be chosen. Kernels behind this one may start when all blocks know their experts:
+// what the router has written is visible to them from the start (experts_down.cu).
 struct Weights {
   SoaView gate, up;
 };
@@ -70,6 +72,7 @@ __device__ Weights weights_of(const GateUp& g) {
   if (!g.ids) return {g.gate.view, g.up.view};
   if (!is_chosen(g)) return {g.shared_gate, g.shared_up};
   wait_for_inputs();
+  allow_next_kernel();
   const std::size_t id = expert_of(g);
   if (g.gate.bias && threadIdx.x < 2) {  // write_out() reads them at the end
     const float* const bias = threadIdx.x == 0 ? g.gate.bias : g.up.bias;
@@ -128,23 +131,24 @@ __device__ void write_out(const GateUp& g, Products products) {
   if (g.out.quantized.q) quantize_hidden(values[lane], g.out.quantized, g.rows);
 }
 
-template <QuantFormat F>
-inline constexpr int kBlocks = blocks_that_fit<Stages<LaneDot<F, kRows>>>(kWarps, 4);
+template <QuantFormat F, bool kExperts>
+inline constexpr int kBlocks = blocks_that_fit<Stages<LaneDot<F, kRows>, kExperts>>(kWarps, 4);
 
-template <QuantFormat F>
-__global__ void __launch_bounds__(32 * kWarps, kBlocks<F>)
+template <QuantFormat F, bool kExperts>
+__global__ void __launch_bounds__(32 * kWarps, kBlocks<F, kExperts>)
     gate_up_one_format(const __grid_constant__ GateUp g) {
   using Lane = LaneDot<F, kRows>;
   extern __shared__ __align__(16) std::byte shared[];
-  allow_next_kernel();
+  if (!is_chosen(g)) allow_next_kernel();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const MatrixRows rows = rows_of(g);
   if (is_idle(rows)) return;
   const Weights weights = weights_of(g);
   const std::int64_t row = first_hidden_row(rows.count, rows.first);
   Products products;
-  stream_rows<Lane, kRows, Stages<Lane>>(
-      shared + warp * Stages<Lane>::kBytes, steps_of<Lane>(g.columns), 2,
+  using Stages = cuda::Stages<Lane, kExperts>;
+  stream_rows<Lane, kRows, Stages>(
+      shared + warp * Stages::kBytes, steps_of<Lane>(g.columns), 2,
       [&](int i) {
         return RowGroup{i == 0 ? weights.gate : weights.up, row, rows.count, g.columns};
       },
@@ -158,7 +162,7 @@ __global__ void __launch_bounds__(32 * kWarps, kBlocks<F>)
 __global__ void __launch_bounds__(32 * kWarps, 2)
     gate_up_two_formats(const __grid_constant__ GateUp g) {
   extern __shared__ __align__(16) std::byte shared[];
-  allow_next_kernel();
+  if (!is_chosen(g)) allow_next_kernel();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const MatrixRows rows = rows_of(g);
   if (is_idle(rows)) return;
@@ -169,9 +173,10 @@ __global__ void __launch_bounds__(32 * kWarps, 2)
     on_device_for_format(i == 0 ? g.gate.format : g.up.format, [&]<QuantFormat F>() {
       using Lane = LaneDot<F, kRows>;
       const RowGroup group{i == 0 ? weights.gate : weights.up, row, rows.count, g.columns};
-      stream_rows<Lane, kRows, Stages<Lane>>(
-          shared + warp * Stages<Lane>::kBytes, steps_of<Lane>(g.columns), 1,
-          [&](int) { return group; }, [] { wait_for_inputs(); }, [&](int) { return g.x; },
+      using Stages = cuda::Stages<Lane, false>;
+      stream_rows<Lane, kRows, Stages>(
+          shared + warp * Stages::kBytes, steps_of<Lane>(g.columns), 1, [&](int) { return group; },
+          [] { wait_for_inputs(); }, [&](int) { return g.x; },
           [&](int, const float(&sums)[kRows]) {
             (i == 0 ? products.gate : products.up) = sum_rows(sums, lane);
           });
@@ -182,23 +187,34 @@ __global__ void __launch_bounds__(32 * kWarps, 2)
   write_out(g, products);
 }
 
+template <bool kExperts>
 std::size_t shared_bytes(QuantFormat format) {
   std::size_t bytes = 0;
-  for_format(format, [&]<QuantFormat F>() { bytes = kWarps * Stages<LaneDot<F, kRows>>::kBytes; });
+  for_format(format, [&]<QuantFormat F>() {
+    bytes = kWarps * Stages<LaneDot<F, kRows>, kExperts>::kBytes;
+  });
   return bytes;
 }
 
 void launch_gate_up(const GateUp& g, int used, const Stream& stream, Start start) {
   Shape shape{dim3(unsigned((g.rows + kRowsOfBlock - 1) / kRowsOfBlock), unsigned(used)),
               dim3(32 * kWarps)};
-  shape.shared_bytes = std::max(shared_bytes(g.gate.format), shared_bytes(g.up.format));
-  const auto launch_as = [&](void (*kernel)(GateUp)) {
+  const auto launch_as = [&](void (*kernel)(GateUp), std::size_t bytes) {
+    shape.shared_bytes = bytes;
     RIGCAST_CUDA_CALL(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                            int(shape.shared_bytes)));
     launch(stream, shape, start, kernel, g);
   };
-  if (g.gate.format != g.up.format) return launch_as(gate_up_two_formats);
-  for_format(g.gate.format, [&]<QuantFormat F>() { launch_as(gate_up_one_format<F>); });
+  const QuantFormat format = g.gate.format;
+  if (format != g.up.format)
+    return launch_as(gate_up_two_formats,
+                     std::max(shared_bytes<false>(format), shared_bytes<false>(g.up.format)));
+  for_format(format, [&]<QuantFormat F>() {
+    if (g.ids)
+      launch_as(gate_up_one_format<F, true>, shared_bytes<true>(format));
+    else
+      launch_as(gate_up_one_format<F, false>, shared_bytes<false>(format));
+  });
 }
 
 GateUp checked(const DeviceMatrixStack& gate, const DeviceMatrixStack& up, const Inputs& x,

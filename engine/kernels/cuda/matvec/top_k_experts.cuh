@@ -132,20 +132,26 @@ __device__ inline void top_k_experts(const RouterScores& in, int used, const Cho
     taken = outside_groups(experts, routing, [&](int e) {
       return rule.selection_bias ? scores[e] : probabilities.of(e);
     });
-  int chosen = 0;
-  float probability = 0, sum = 0;
-  for (int i = 0; i < used; ++i) {
-    std::uint64_t first = 0;
+  const auto best_of_lane = [&] {
+    std::uint64_t best = 0;
     for (int e = lane, k = 0; e < experts; e += 32, ++k) {
       const std::uint64_t key = taken >> k & 1 ? 0 : key_of(scores[e], e);
-      first = key > first ? key : first;
+      best = key > best ? key : best;
     }
-    const int expert = expert_of(first_of_warp(first));
-    if (expert % 32 == lane) taken |= 1u << (expert / 32);
-    const float p = probabilities.of(expert);
-    sum += p;
-    if (lane == i) chosen = expert, probability = p;
+    return best;
+  };
+  std::uint64_t best = best_of_lane();
+  int chosen = 0;
+  for (int i = 0; i < used; ++i) {
+    const int expert = expert_of(first_of_warp(best));
+    if (lane == i) chosen = expert;
+    if (expert % 32 != lane) continue;
+    taken |= 1u << (expert / 32);
+    best = best_of_lane();
   }
+  const float probability = lane < used ? probabilities.of(chosen) : 0;
+  float sum = 0;
+  for (int i = 0; i < used; ++i) sum += __shfl_sync(~0u, probability, i);
   if (lane >= used) return;
   constexpr float kMinSum = 0x1p-14f;
   to.ids[lane] = chosen;
