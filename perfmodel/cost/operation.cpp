@@ -1,6 +1,10 @@
 #include "perfmodel/cost/operation.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "core/hardware/expert_shares.hpp"
@@ -29,8 +33,23 @@ double norm_launches(const StepContext& s, int own) {
          kernels.layer_norm.value * further * before;
 }
 
-// Of a layer's attention without norms. One token's attention prepares the queries that share a KV
-// head one after the other, and takes as much longer as heads are wider.
+// The query heads of a thread block of one token's attention. Mirrors heads_of_block
+// (engine/kernels/cuda/attention/decode_attention.cu): four of a short context, as long as all
+// blocks run at once, else all that share a KV head.
+double query_heads_of_block(const StepContext& s, const OpTraffic& t) {
+  constexpr double kFewHeads = 4, kBlocksAtOnce = 4, kSplitTokens = 64, kMinTokens = 512;
+  const double group = double(s.model.heads) / s.model.kv_heads;
+  const auto& units = s.rig.gpus.empty() ? std::optional<int>{} : s.rig.gpus[0].units;
+  if (!s.runtime.blocks || !units || t.flops_of_score <= 0) return group;
+  const double tokens = t.attention_flops / t.flops_of_score / s.model.heads;
+  const double splits =
+      double(std::bit_ceil(std::uint64_t(std::max(tokens, kMinTokens)))) / kSplitTokens;
+  const double blocks = splits * s.model.kv_heads * std::ceil(group / kFewHeads);
+  return blocks <= kBlocksAtOnce * *units ? std::min(group, kFewHeads) : group;
+}
+
+// Of a layer's attention without norms. One token's attention takes longer with each query head of
+// a thread block, and as much longer as heads are wider.
 double attention_launches(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
   const auto& kernels = s.runtime.kernels;
   if (s.model.mla) return kernels.latent.value;
@@ -39,8 +58,7 @@ double attention_launches(const StepContext& s, const OpTraffic& t, TokenCount t
   const double width = t.flops_of_score > 0 ? t.flops_of_score / 4 : double(s.model.head_dim);
   const double wider = std::max(0.0, width / kDefaultHeadDim - 1);
   return kernels.token_attention.value_or(kernels.attention).value +
-         kernels.query_head.value * double(s.model.heads) / s.model.kv_heads +
-         kernels.head_width.value * wider;
+         kernels.query_head.value * query_heads_of_block(s, t) + kernels.head_width.value * wider;
 }
 
 // Of a layer's router and experts. Experts of one token have blocks of their own, which take their

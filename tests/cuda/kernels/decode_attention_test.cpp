@@ -390,6 +390,21 @@ TEST_CASE("Attention to a context of known length has less shared memory, and th
         }
 }
 
+TEST_CASE("Groups of many heads are divided among blocks of a short context", "[cuda][gpu]") {
+  for (const QuantFormat type : {QuantFormat::kF16, QuantFormat::kQ8_0})
+    for (const int group : {1, 5, 8, 16, 17})
+      for (const int splits : {1, 8}) {
+        Decode d = of_tokens(300);
+        d.cache.k = d.cache.v = type;
+        d.group = group;
+        d.splits = splits;
+        d.sinks = group == 8;
+        d.max_tokens = 300;
+        CacheData data = data_of(d);
+        CHECK(compare(d, data, run(d, data).out).worst <= 1);
+      }
+}
+
 TEST_CASE("A merge leaves out partials of nothing, whatever they hold", "[cuda][gpu]") {
   const float kNan = NAN;
   const std::size_t width = 32;

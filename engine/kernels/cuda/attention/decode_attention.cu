@@ -25,6 +25,7 @@ struct Task {
   int tiles;           // of a split, at most
   int stage_bytes;     // bytes of a stage of a warp's ring buffer
   int own_bytes;       // of a warp's shared memory
+  int group_rows;      // query heads of a block, at most
 };
 
 // The block's results for the new token: the queries of its heads (zeros past the last head), and
@@ -128,7 +129,7 @@ inline constexpr int kBlocks = kDim > 128              ? 1
                                : kDirect || kDim < 128 ? 4
                                                        : 3;
 
-// grid: splits, KV heads, groups of 16 query heads times parts of the values. Shared memory: a ring
+// grid: splits, KV heads, groups of query heads times parts of the values. Shared memory: a ring
 // buffer for each warp.
 template <int kDim, bool kDirect>
 __global__ void __launch_bounds__(32 * kSplitWarps<kDim, kDirect>, kBlocks<kDim, kDirect>)
@@ -141,8 +142,8 @@ __global__ void __launch_bounds__(32 * kSplitWarps<kDim, kDirect>, kBlocks<kDim,
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   const int warps = int(blockDim.x) / 32, head = int(blockIdx.y);
   constexpr int kParts = kValueParts<kDim>, kValues = kValueDim<kDim>;
-  const int part = int(blockIdx.z) % kParts, of_group = int(blockIdx.z) / kParts * kGroupRows;
-  const int first_head = head * t.group + of_group, rows = min(kGroupRows, t.group - of_group);
+  const int part = int(blockIdx.z) % kParts, of_group = int(blockIdx.z) / kParts * t.group_rows;
+  const int first_head = head * t.group + of_group, rows = min(t.group_rows, t.group - of_group);
   std::byte* own = shared + warp * t.own_bytes;
   const Ring<kDim, kDirect> ring{keys_of(cache, t.layer, head),
                                  values_of(cache, t.layer, head),
@@ -200,7 +201,7 @@ bool launch_attend(const Stream& stream, Task t, const Cache& cache, int splits,
   const auto kernel = attend_in_splits<kDim, kDirect>;
   t.stage_bytes = split_stage_bytes<kDim, kDirect>(cache);
   const int warps = choose_warps<kDim, kDirect>(t), bytes = warps * t.own_bytes;
-  if (!last_block_merges(splits, std::min(t.group, kGroupRows), t.dim, 32 * warps))
+  if (!last_block_merges(splits, std::min(t.group, t.group_rows), t.dim, 32 * warps))
     t.merged.arrivals = nullptr;
   RIGCAST_CUDA_CALL(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
@@ -208,7 +209,7 @@ bool launch_attend(const Stream& stream, Task t, const Cache& cache, int splits,
   RIGCAST_CUDA_CALL(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                                          cudaSharedmemCarveoutMaxShared));
   const dim3 grid(unsigned(splits), unsigned(cache.kv_heads),
-                  unsigned((t.group + kGroupRows - 1) / kGroupRows * kValueParts<kDim>));
+                  unsigned((t.group + t.group_rows - 1) / t.group_rows * kValueParts<kDim>));
   launch(stream, {grid, dim3(unsigned(32 * warps)), std::size_t(bytes)}, t.start, kernel, t, cache,
          position, out);
   return t.merged.arrivals;
@@ -231,6 +232,16 @@ int tiles_of(const DecodeAttention& attention) {
   return tiles;
 }
 
+// Of a short context, whose warps have a tile each, a block with many heads takes longer than
+// reading keys and values once more: blocks have few heads, as long as all run at once.
+int heads_of_block(const DecodeAttention& attention, const Cache& cache, int splits) {
+  constexpr int kFewHeads = 4, kBlocksAtOnce = 4;
+  const int groups = (attention.inputs.heads / cache.kv_heads + kFewHeads - 1) / kFewHeads;
+  const bool at_once = std::int64_t(splits) * cache.kv_heads * groups <=
+                       kBlocksAtOnce * device_facts().multiprocessors;
+  return attention.max_tokens > 0 && at_once ? kFewHeads : kGroupRows;
+}
+
 bool attend(const Stream& stream, const DecodeAttention& attention, const Cache& cache, int layer,
             int splits, const int* position, const Partials& partials, const MergedHeads& merged) {
   const int tiles = tiles_of(attention);
@@ -247,7 +258,8 @@ bool attend(const Stream& stream, const DecodeAttention& attention, const Cache&
                merged,
                (tiles - 1) / splits + 1,
                0,
-               0};
+               0,
+               heads_of_block(attention, cache, splits)};
   const auto run = t.dim <= 64    ? launch_width<64>
                    : t.dim <= 96  ? launch_width<96>
                    : t.dim <= 128 ? launch_width<128>
