@@ -13,10 +13,13 @@ namespace rigcast::engine {
 /// CudaFailure.
 class SyncEvent {
  public:
-  SyncEvent() {
+  /// How wait() passes the time: a thread that sleeps wakes up some 20 us late.
+  enum class Waiting { kSleep, kSpin };
+
+  explicit SyncEvent(Waiting waiting = Waiting::kSleep) {
     cudaEvent_t event = nullptr;
-    RIGCAST_CUDA_CALL(
-        cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync));
+    const unsigned sleeps = waiting == Waiting::kSleep ? cudaEventBlockingSync : 0;
+    RIGCAST_CUDA_CALL(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | sleeps));
     event_.reset(event);
   }
 

@@ -26,6 +26,9 @@ class Executor : public AnyExecutor {
   virtual std::span<const float> forward(std::span<const std::int32_t> tokens, Logits which) = 0;
   /// Appends one token and samples the next from its logits.
   virtual std::int32_t decode(std::int32_t token, Sampler& sampler);
+  /// Tells that up to `tokens` calls of decode() follow, each with the id that the one before has
+  /// returned: an executor may compute a token before it is asked for. Nothing else changes by it.
+  virtual void expect(TokenCount /*tokens*/) {}
 
   virtual TokenCount cached() const = 0;
   /// Forgets all tokens but the first `tokens`. Layers with a window may keep the newest alone:

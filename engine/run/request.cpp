@@ -48,6 +48,7 @@ RequestTimes run_request(Executor& executor, std::span<const std::int32_t> promp
   times.prefill_bytes = executor.take_bytes();
   if (recorder) recorder->set_phase(Phase::kDecode);
   std::int32_t id = sample(sampler, logits, executor.cached(), recorder);
+  executor.expect(output - 1);
   while (true) {
     times.tokens.at_s.push_back(elapsed());
     times.ids.push_back(id);

@@ -1,6 +1,7 @@
 #include "engine/backends/cuda/cuda_executor.cuh"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "engine/backends/cuda/steps/sampling_params.cuh"
 #include "engine/backends/cuda/steps/token_graphs.cuh"
 #include "engine/backends/cuda/steps/token_inputs.cuh"
+#include "engine/cuda/sync_event.cuh"
 #include "engine/kv/window_ring.hpp"
 #include "engine/placement/prefill_offload.hpp"
 #include "engine/run/state_history.hpp"
@@ -35,6 +37,7 @@ class CudaExecutor : public Executor {
 
   std::span<const float> forward(std::span<const std::int32_t> tokens, Logits which) override;
   std::int32_t decode(std::int32_t token, Sampler& sampler) override;
+  void expect(TokenCount tokens) override { expected_ = tokens; }
 
   TokenCount cached() const override { return cached_; }
   void truncate(TokenCount tokens) override;
@@ -56,9 +59,13 @@ class CudaExecutor : public Executor {
   void batch(std::span<const std::int32_t> tokens);
   void one_token(std::int32_t token, SamplingMode choice);
   void token_with_gpu(std::int32_t token, SamplingMode choice);
+  void queue_on_gpu(std::int32_t token, SamplingMode choice);
   void token_on_host(std::int32_t token);
   void prepare_host();
   void launch_token(std::int32_t token, SamplingMode choice, int slot);
+  bool may_compute_ahead(SamplingMode choice) const;
+  void launch_ahead(SamplingMode choice);
+  void forget_ahead();
   void queue_kernels(std::int32_t token, SamplingMode choice, StageListener* stages);
   void end_token_streams();
   void abort_token() noexcept;
@@ -76,7 +83,7 @@ class CudaExecutor : public Executor {
   void take_logits(std::size_t row);
   void head(TokenCount tokens, TokenCount first);
   std::int32_t chosen() const;
-  int splits() const;
+  int splits(TokenCount cached) const;
   StepBytes bytes_of_step(const PrefillOffload& offload, std::int64_t tokens) const;
   void count(const StepBytes& step);
   void read_logits(std::size_t row);
@@ -88,14 +95,19 @@ class CudaExecutor : public Executor {
   WindowRing ring_;
   StateHistory history_;  // of a model with recurrent layers
   TokenCount cached_ = 0;
+  TokenCount expected_ = 0;  // calls of decode() that follow, each with the id before
+  bool is_ahead_ = false;    // the token behind the cached ones is being computed, from that id
+  // Of the tokens at even and at odd positions.
+  std::array<SyncEvent, 2> ended_{SyncEvent(SyncEvent::Waiting::kSpin),
+                                  SyncEvent(SyncEvent::Waiting::kSpin)};
   MovedBytes moved_;
   std::vector<float> logits_;
 };
 
 // The number of splits of attention. Context lengths of one bucket share a graph; a bucket is twice
 // as long as the one before it.
-int CudaExecutor::splits() const {
-  const auto bucket = std::bit_ceil(std::uint64_t(std::max<TokenCount>(cached_ + 1, 512)));
+int CudaExecutor::splits(TokenCount cached) const {
+  const auto bucket = std::bit_ceil(std::uint64_t(std::max<TokenCount>(cached + 1, 512)));
   return splits_of_token(*state_, TokenCount(std::min<std::uint64_t>(bucket, 1 << 30)));
 }
 
@@ -132,6 +144,7 @@ void CudaExecutor::reserve_staged(TokenCount count) {
 }
 
 void CudaExecutor::truncate(TokenCount tokens) {
+  forget_ahead();
   cached_ = ring_.truncate(std::min(cached_, tokens));
   state_->kv.cache().truncate(cached_);
   // The host's cache keeps its memory for the next request: allocating new pages takes longer than
@@ -142,12 +155,15 @@ void CudaExecutor::truncate(TokenCount tokens) {
 
 // Computes one token. The next one is chosen on the GPU, unless the head is on the host.
 void CudaExecutor::one_token(std::int32_t token, SamplingMode choice) {
-  reserve(1, false);
-  ring_.write(cached_ + 1);
-  history_.lose();
-  if (on_host().decodes()) return token_on_host(token);
-  inputs_.place_position(cached_);
-  inputs_.place_token(token);
+  if (choice != SamplingMode::kGreedy || token != inputs_.next()) forget_ahead();
+  if (!is_ahead_) {
+    reserve(1, false);
+    ring_.write(cached_ + 1);
+    history_.lose();
+    if (on_host().decodes()) return token_on_host(token);
+    inputs_.place_position(cached_);
+    inputs_.place_token(token);
+  }
   try {
     token_with_gpu(token, choice);
   } catch (...) {
@@ -171,6 +187,13 @@ void CudaExecutor::token_on_host(std::int32_t token) {
 }
 
 void CudaExecutor::token_with_gpu(std::int32_t token, SamplingMode choice) {
+  if (!std::exchange(is_ahead_, false)) queue_on_gpu(token, choice);
+  if (may_compute_ahead(choice)) launch_ahead(choice);
+  ended_[std::size_t(cached_ % 2)].wait();
+  inputs_.chose(on_host().head() ? -1 : state_->buffers.next_id(cached_));
+}
+
+void CudaExecutor::queue_on_gpu(std::int32_t token, SamplingMode choice) {
   state_->kv.split_cold();
   state_->kv.prepare_token();
   LayerStream* const streamed = state_->streamed.of_tokens();
@@ -187,13 +210,40 @@ void CudaExecutor::token_with_gpu(std::int32_t token, SamplingMode choice) {
   } else {
     queue_kernels(token, choice, nullptr);
   }
+  ended_[std::size_t(cached_ % 2)].set(stream());
+}
+
+// Whether the GPU can begin with the token behind this one when it has chosen that: the host has no
+// part in it, and nothing has to be allocated for it.
+bool CudaExecutor::may_compute_ahead(SamplingMode choice) const {
+  const bool gpu_alone = !on_host().any() && !state_->kv.on_host();
+  return expected_ > 0 && choice == SamplingMode::kGreedy && graphs_wanted_ && !recorder_ &&
+         gpu_alone && !is_recurrent() && state_->kv.cache().room() > cached_ + 1;
+}
+
+// Launches that token's kernels: between two graphs of which the second is launched when the first
+// has ended, the GPU idles for 10 us and more.
+void CudaExecutor::launch_ahead(SamplingMode choice) {
+  const TokenCount next = cached_ + 1;
+  const int parts = splits(next);
+  ring_.write(next + 1);
+  graphs_.launch(stream(), {parts, choice, 0}, state_->kv.generation(),
+                 [&] { queue_token(*state_, parts, choice, nullptr); });
+  ended_[std::size_t(next % 2)].set(stream());
+  is_ahead_ = true;
+}
+
+// What it wrote behind the cached tokens will be written over.
+void CudaExecutor::forget_ahead() {
+  if (!std::exchange(is_ahead_, false)) return;
   stream().wait();
-  inputs_.chose(on_host().head() ? -1 : *state_->buffers.next_id.as<std::int32_t>());
+  inputs_.forget();
 }
 
 // Aborts a token: its queued kernels end with what they find in the mailbox, and no result is kept.
 // The caller reports the original error, so errors in here are ignored.
 void CudaExecutor::abort_token() noexcept {
+  is_ahead_ = false;
   inputs_.forget();
   inputs_.forget_draw();  // the random number may have been used
   try {
@@ -207,6 +257,7 @@ void CudaExecutor::abort_token() noexcept {
 // Restores the context to what it was before a failed call.
 void CudaExecutor::rollback_to(TokenCount tokens) {
   static_cast<void>(cudaDeviceSynchronize());  // copies of a step that was queued in part
+  is_ahead_ = false;
   inputs_.forget();
   // Where restoring a state has failed, evicted tokens behind it are gone.
   if (!state_->kv.on_host()) cached_ = std::max(cached_, tokens);
@@ -226,7 +277,7 @@ void CudaExecutor::prepare_host() {
 }
 
 void CudaExecutor::launch_token(std::int32_t token, SamplingMode choice, int slot) {
-  const int parts = splits();
+  const int parts = splits(cached_);
   graphs_.launch(stream(), {parts, choice, slot}, state_->kv.generation(),
                  [&] { queue_token(*state_, parts, choice, nullptr); });
   end_token_streams();
@@ -253,7 +304,7 @@ void CudaExecutor::queue_kernels(std::int32_t token, SamplingMode choice, StageL
       host->side.run_next_op(host->mailbox, stream(), cached_, token);
     };
   }
-  queue_token(*state_, splits(), choice, stages);
+  queue_token(*state_, splits(cached_), choice, stages);
   end_token_streams();
 }
 
@@ -318,6 +369,8 @@ void CudaExecutor::head(TokenCount tokens, TokenCount first) {
 std::span<const float> CudaExecutor::forward(std::span<const std::int32_t> tokens, Logits which) {
   const TokenCount before = cached_;
   logits_.clear();
+  expected_ = 0;
+  forget_ahead();
   try {
     if (is_recurrent()) restore_state();
     steps(tokens, which);
@@ -398,6 +451,7 @@ std::int32_t CudaExecutor::chosen() const {
 }
 
 std::int32_t CudaExecutor::decode(std::int32_t token, Sampler& sampler) {
+  expected_ = std::max<TokenCount>(expected_ - 1, 0);
   if (on_host().head()) return Executor::decode(token, sampler);
   if (is_recurrent()) restore_state();
   if (sampler.is_greedy()) {
@@ -416,6 +470,7 @@ std::int32_t CudaExecutor::decode(std::int32_t token, Sampler& sampler) {
 }
 
 void CudaExecutor::fill(TokenCount tokens) {
+  forget_ahead();
   if (!state_->kv.on_host()) reserve(tokens, true);
   ring_.write(cached_ + tokens);
   if (cached_ == 0) clear_states();

@@ -294,7 +294,7 @@ void CudaBatchExecutor::queue_one(const SequenceStep& sequence, bool choose) {
     queue_token(*state_, splits, mode, nullptr);
   stream().wait();
   token_inputs_.moved_to(sequence.cached + 1);
-  token_inputs_.chose(*state_->buffers.next_id.as<std::int32_t>());
+  token_inputs_.chose(state_->buffers.next_id(sequence.cached));
   if (draw) token_inputs_.count_draw();
 }
 

@@ -119,7 +119,7 @@ SmallBatchBuffers small_batch_buffers(const Model& model, int ubatch, int routed
 }  // namespace
 
 Buffers::Buffers(const Model& model, int ubatch, int splits, Vram& vram, const Stream& stream)
-    : next_id(sizeof(std::int32_t), "next token") {
+    : next_ids(2 * sizeof(std::int32_t), "next token") {
   allocate_activations(vectors, model, ubatch, vram);
   allocate_token_buffers(token, model, splits, vram);
   RIGCAST_CUDA_CALL(

@@ -92,7 +92,12 @@ struct Buffers {
   void allocate_for_batches(const Model& model, std::int64_t fp16_weights, int routed, Vram& vram,
                             const Stream& stream);
 
-  PinnedBuffer next_id;  // id that argmax or sampling chose
+  /// The id that argmax or sampling chose for the token behind the one at this position.
+  std::int32_t next_id(TokenCount position) const {
+    return next_ids.as<std::int32_t>()[position % 2];
+  }
+
+  PinnedBuffer next_ids;  // of even positions, and of odd ones
   ActivationBuffers vectors;
   DecodeBuffers token;
   PrefillBuffers batch;

@@ -438,7 +438,8 @@ void queue_layer(State& s, int layer, int splits, PendingSum& pending, StageList
 
 void choose(const ForwardContext& f, SamplingMode choice) {
   const DecodeBuffers& token = f.buffers.token;
-  const ArgmaxResult next{f.buffers.vectors.ids, f.buffers.next_id.on_device<std::int32_t>()};
+  const ArgmaxResult next{f.buffers.vectors.ids, f.buffers.next_ids.on_device<std::int32_t>(),
+                          token.position};
   const int vocabulary = int(f.spec().vocabulary);
   if (choice == SamplingMode::kGreedy)
     argmax(f.stream, token.logits, vocabulary, token.argmax, next);

@@ -85,6 +85,8 @@ class DeviceCache {
     return shape_.types.k == QuantFormat::kF16 && shape_.types.v == QuantFormat::kF16;
   }
   TokenCount block_tokens() const { return view_.block_tokens; }
+  /// The tokens for which there is memory.
+  TokenCount room() const { return TokenCount(blocks_.size()) * block_tokens(); }
   /// Bytes of one token in a model's layer.
   std::int64_t token_bytes(int layer_of_model) const {
     const Cache& c = layout(layer_of_model);

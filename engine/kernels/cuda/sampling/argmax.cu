@@ -51,9 +51,7 @@ __global__ void argmax_kernel(const float* rows, int count, ArgmaxState* states,
   __threadfence();
   const unsigned long long all = atomicExch(&state->best, 0ull);
   state->done = 0;
-  const std::int32_t id = index_of_rank(all);
-  if (result.on_device) result.on_device[blockIdx.y] = id;
-  if (result.on_host) result.on_host[blockIdx.y] = id;
+  result.put(blockIdx.y, index_of_rank(all));
 }
 
 }  // namespace

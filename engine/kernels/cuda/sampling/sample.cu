@@ -294,8 +294,7 @@ __global__ void __launch_bounds__(kThreads)
   state->collected = 0;
   state->done = 0;
   state->params.number = params.number + 1;
-  if (result.on_device) result.on_device[blockIdx.y] = id;
-  if (result.on_host) result.on_host[blockIdx.y] = id;
+  result.put(blockIdx.y, id);
 }
 
 }  // namespace
