@@ -35,9 +35,10 @@ double norm_launches(const StepContext& s, int own) {
 
 // The query heads of a thread block of one token's attention. Mirrors heads_of_block
 // (engine/kernels/cuda/attention/decode_attention.cu): four of a short context, as long as all
-// blocks run at once, else all that share a KV head.
+// blocks run at once, else up to 16 of those that share a KV head.
 double query_heads_of_block(const StepContext& s, const OpTraffic& t) {
-  constexpr double kFewHeads = 4, kBlocksAtOnce = 4, kSplitTokens = 64, kMinTokens = 512;
+  constexpr double kFewHeads = 4, kManyHeads = 16, kBlocksAtOnce = 4, kSplitTokens = 64,
+                   kMinTokens = 512;
   const double group = double(s.model.heads) / s.model.kv_heads;
   const auto& units = s.rig.gpus.empty() ? std::optional<int>{} : s.rig.gpus[0].units;
   if (!s.runtime.blocks || !units || t.flops_of_score <= 0) return group;
@@ -45,7 +46,7 @@ double query_heads_of_block(const StepContext& s, const OpTraffic& t) {
   const double splits =
       double(std::bit_ceil(std::uint64_t(std::max(tokens, kMinTokens)))) / kSplitTokens;
   const double blocks = splits * s.model.kv_heads * std::ceil(group / kFewHeads);
-  return blocks <= kBlocksAtOnce * *units ? std::min(group, kFewHeads) : group;
+  return std::min(group, blocks <= kBlocksAtOnce * *units ? kFewHeads : kManyHeads);
 }
 
 // Of a layer's attention without norms. One token's attention takes longer with each query head of

@@ -14,7 +14,9 @@ struct ExpertsSum {
 };
 /// sum.out = sum.add + sum of weights[i] * ((down of expert i) x[i] + its bias), where x[i] is
 /// token i of `x`. A shared expert's down, of the same format, is multiplied with what follows
-/// these, and added as it is.
+/// these, and added as it is. Experts' ids and weights are read before the kernel in front of this
+/// one has ended: that one must have let others start only after it had waited for what wrote them,
+/// as experts_gate_up() does.
 void experts_down(const DeviceMatrixStack& down, const ChosenExperts& experts, const Inputs& x,
                   const ExpertsSum& sum, const Stream& stream, Start start,
                   const DeviceMatrix& shared = {});
