@@ -8,22 +8,6 @@
 #include "core/base/error.hpp"
 
 namespace rigcast::engine {
-namespace {
-
-// Refuses NaN: a maximum would skip it, and the answer would continue with whatever is left.
-void check_nan(std::span<const float> logits) {
-  bool any = false;
-  for (const float logit : logits) any |= logit != logit;  // one pass of vectors, no exit
-  if (!any) return;
-  const auto at = std::ranges::find_if(logits, [](float logit) { return std::isnan(logit); });
-  throw MachineError(
-      fmt::format("the logit of token {} is not a number: weights of the file are damaged, or "
-                  "numbers grew past what they are computed in",
-                  at - logits.begin()));
-}
-
-}  // namespace
-
 std::int32_t Executor::decode(std::int32_t token, Sampler& sampler) {
   const std::span<const float> logits = forward({&token, 1}, Logits::kLast);
   return sample(sampler, logits, cached(), recorder_);
@@ -43,6 +27,17 @@ DeviceMemory host_memory(const Ram& ram) {
   }
   host.capacity = ram.limit().value_or(Bytes{});
   return host;
+}
+
+void check_nan(std::span<const float> logits) {
+  bool any = false;
+  for (const float logit : logits) any |= logit != logit;  // one pass of vectors, no exit
+  if (!any) return;
+  const auto at = std::ranges::find_if(logits, [](float logit) { return std::isnan(logit); });
+  throw MachineError(
+      fmt::format("the logit of token {} is not a number: weights of the file are damaged, or "
+                  "numbers grew past what they are computed in",
+                  at - logits.begin()));
 }
 
 std::int32_t sample(Sampler& sampler, std::span<const float> logits, TokenCount cached,

@@ -43,7 +43,11 @@ class Executor : public AnyExecutor {
 /// The contents of a host account, itemised as in reports.
 DeviceMemory host_memory(const Ram& ram);
 
-/// Samples a token, and records the activity.
+/// Throws MachineError that names the first logit that is not a number, if one is: a maximum would
+/// skip it, and the answer would continue with whatever is left.
+void check_nan(std::span<const float> logits);
+
+/// Samples a token, and records the activity. Throws as check_nan().
 std::int32_t sample(Sampler& sampler, std::span<const float> logits, TokenCount cached,
                     Recorder* recorder);
 

@@ -27,43 +27,34 @@ std::int32_t argmax_token(std::span<const float> logits) {
 
 namespace {
 
-// The tokens from the likeliest on, sorted as far as a draw asks for them: to sort a vocabulary
-// takes longer than a step of a small model. The lower id of equal logits comes first, NaN last.
+float comparable(float logit) {
+  return std::isnan(logit) ? -std::numeric_limits<float>::infinity() : logit;
+}
+
+// The ids from the likeliest on, sorted as far as a draw asks for them: to sort a vocabulary takes
+// longer than a step of a small model.
 class LikeliestTokens {
  public:
-  // `order`: memory that is kept from draw to draw.
-  LikeliestTokens(std::span<const float> logits, float temperature,
-                  std::vector<std::int32_t>& order)
-      : logits_(logits),
-        temperature_(temperature),
-        largest_(logit(argmax_token(logits))),
-        order_(order) {
-    order_.resize(logits.size());
-    std::iota(order_.begin(), order_.end(), 0);
+  // `sorted`: how many are sorted at once, one at least.
+  LikeliestTokens(std::span<const float> logits, float temperature, std::span<std::int32_t> ids,
+                  std::size_t sorted)
+      : logits_(logits), temperature_(temperature), ids_(ids) {
+    sort_likeliest(logits_, sorted, ids_);
+    largest_ = logit(ids_.front());
+    add_weights(sorted);
   }
 
   // Prefix sums of the sorted tokens' weights, added in order:
   // engine/kernels/cuda/sampling/sample.cu adds and compares the same numbers in the same order,
   // and samples the same tokens.
   const std::vector<double>& sums() const { return sums_; }
-  std::int32_t id(std::size_t rank) const { return order_[rank]; }
+  std::int32_t id(std::size_t rank) const { return ids_[rank]; }
 
   void sort(std::size_t count) {
     const std::size_t sorted = sums_.size();
     if (count <= sorted) return;
-    const auto at = [&](std::size_t rank) { return order_.begin() + std::ptrdiff_t(rank); };
-    const auto before = [&](std::int32_t a, std::int32_t b) {
-      return logit(a) != logit(b) ? logit(a) > logit(b) : a < b;
-    };
-    constexpr std::size_t kFew = 1024;  // a heap of so few is faster than a partition
-    if (count - sorted <= kFew) {
-      std::partial_sort(at(sorted), at(count), order_.end(), before);
-    } else {
-      if (count < order_.size()) std::nth_element(at(sorted), at(count), order_.end(), before);
-      std::sort(at(sorted), at(count), before);
-    }
-    for (std::size_t rank = sorted; rank < count; ++rank)
-      sums_.push_back(weight(order_[rank]) + (rank > 0 ? sums_.back() : 0));
+    sort_likeliest(logits_, count - sorted, ids_.subspan(sorted));
+    add_weights(count);
   }
 
   // The rank of the first of the `count` likeliest tokens whose prefix sum is enough; the last one
@@ -87,30 +78,57 @@ class LikeliestTokens {
   }
 
  private:
-  float logit(std::int32_t i) const {
-    const float v = logits_[static_cast<std::size_t>(i)];
-    return std::isnan(v) ? -std::numeric_limits<float>::infinity() : v;
-  }
+  float logit(std::int32_t i) const { return comparable(logits_[std::size_t(i)]); }
   double weight(std::int32_t i) const {
     return std::exp(double(logit(i) - largest_) / double(temperature_));
   }
+  void add_weights(std::size_t sorted) {
+    while (sums_.size() < sorted)
+      sums_.push_back(weight(ids_[sums_.size()]) + (sums_.empty() ? 0 : sums_.back()));
+  }
 
   std::span<const float> logits_;
-  float temperature_, largest_;
-  std::vector<std::int32_t>& order_;
+  float temperature_, largest_ = 0;
+  std::span<std::int32_t> ids_;
   std::vector<double> sums_;
 };
 
 }  // namespace
 
+void sort_likeliest(std::span<const float> logits, std::size_t count, std::span<std::int32_t> ids) {
+  const auto before = [&](std::int32_t a, std::int32_t b) {
+    const float of_a = comparable(logits[std::size_t(a)]),
+                of_b = comparable(logits[std::size_t(b)]);
+    return of_a != of_b ? of_a > of_b : a < b;
+  };
+  constexpr std::size_t kFew = 1024;  // a heap of so few is faster than a partition
+  const auto last = ids.begin() + std::ptrdiff_t(count);
+  if (count <= kFew) {
+    std::partial_sort(ids.begin(), last, ids.end(), before);
+    return;
+  }
+  if (count < ids.size()) std::nth_element(ids.begin(), last, ids.end(), before);
+  std::sort(ids.begin(), last, before);
+}
+
+std::size_t Sampler::candidates(std::size_t vocabulary) const {
+  if (is_greedy()) return std::min<std::size_t>(vocabulary, 1);
+  return sampling_.top_k > 0 ? std::min(vocabulary, std::size_t(sampling_.top_k)) : vocabulary;
+}
+
 std::int32_t Sampler::next(std::span<const float> logits) {
   if (is_greedy()) return argmax_token(logits);
+  order_.resize(logits.size());
+  std::iota(order_.begin(), order_.end(), 0);
+  return next_of(logits, order_);
+}
+
+std::int32_t Sampler::next_of(std::span<const float> logits, std::vector<std::int32_t>& ids) {
   constexpr std::size_t kSortedAtOnce = 2048;
-  LikeliestTokens tokens(logits, sampling_.temperature, order_);
-  std::size_t kept =
-      sampling_.top_k > 0 ? std::min(logits.size(), std::size_t(sampling_.top_k)) : logits.size();
+  std::size_t kept = candidates(logits.size());
+  if (is_greedy()) return sort_likeliest(logits, kept, ids), ids.front();
   const bool sorts = kept < logits.size() || kept <= kSortedAtOnce;
-  if (sorts) tokens.sort(kept);
+  LikeliestTokens tokens(logits, sampling_.temperature, ids, sorts ? kept : 1);
   double all = sorts ? tokens.sums().back() : tokens.weight_of_all();
   if (sorts || sampling_.top_p < 1) {
     const double enough = double(sampling_.top_p) * all;

@@ -23,6 +23,11 @@ class Sampler {
   /// Samples the next token. The same logits and seed give the same tokens. The lower id of equal
   /// logits wins; NaN never wins.
   std::int32_t next(std::span<const float> logits);
+  /// How many of the likeliest of `vocabulary` tokens it chooses from.
+  std::size_t candidates(std::size_t vocabulary) const;
+  /// As next(), and the same token, where `ids` has at least the likeliest candidates(). Sorts
+  /// `ids`.
+  std::int32_t next_of(std::span<const float> logits, std::vector<std::int32_t>& ids);
 
   const Sampling& sampling() const { return sampling_; }
   /// The number of draws so far, which selects the next random number.
@@ -40,5 +45,8 @@ class Sampler {
 
 /// The id of the largest logit; the lowest of equal ones.
 std::int32_t argmax_token(std::span<const float> logits);
+
+/// The `count` likeliest of `ids` come first, sorted; the lower id of equal logits first, NaN last.
+void sort_likeliest(std::span<const float> logits, std::size_t count, std::span<std::int32_t> ids);
 
 }  // namespace rigcast::engine

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/scenario/engine_sizes.hpp"
+#include "engine/backends/cpu/sampling/choose_tokens.hpp"
 #include "engine/model/model_bytes.hpp"
 
 namespace rigcast::engine {
@@ -44,6 +45,11 @@ std::span<const float> CpuExecutor::forward(std::span<const std::int32_t> tokens
     truncate(before);
     throw;
   }
+}
+
+std::int32_t CpuExecutor::decode(std::int32_t token, Sampler& sampler) {
+  const std::span<const float> logits = forward({&token, 1}, Logits::kLast);
+  return sample(team_, {&sampler, logits}, cached_, recorder_);
 }
 
 // Computes the tokens that the state has not seen, whose keys and values are in the cache.

@@ -20,6 +20,7 @@ class CpuExecutor : public Executor {
   CpuExecutor(std::shared_ptr<const Model> model, const CpuOptions& options);
 
   std::span<const float> forward(std::span<const std::int32_t> tokens, Logits which) override;
+  std::int32_t decode(std::int32_t token, Sampler& sampler) override;
 
   TokenCount cached() const override { return cached_; }
   void truncate(TokenCount tokens) override;

@@ -5,6 +5,7 @@
 #include <bit>
 #include <utility>
 
+#include "engine/backends/cpu/sampling/choose_tokens.hpp"
 #include "engine/backends/cuda/forward/batch.cuh"
 #include "engine/backends/cuda/forward/decode.cuh"
 #include "engine/backends/cuda/forward/gpu_tracer.cuh"
@@ -82,6 +83,7 @@ class CudaExecutor : public Executor {
   const HostPlacement& on_host() const { return state_->on_host(); }
   void take_logits(std::size_t row);
   void head(TokenCount tokens, TokenCount first);
+  std::int32_t decode_with_host_head(std::int32_t token, Sampler& sampler);
   std::int32_t chosen() const;
   int splits(TokenCount cached) const;
   StepBytes bytes_of_step(const PrefillOffload& offload, std::int64_t tokens) const;
@@ -450,9 +452,17 @@ std::int32_t CudaExecutor::chosen() const {
   return inputs_.next();
 }
 
+// A single token's logits are computed whether they are asked for or not; a copy of them would take
+// one thread longer than all of them need to sample.
+std::int32_t CudaExecutor::decode_with_host_head(std::int32_t token, Sampler& sampler) {
+  forward({&token, 1}, Logits::kNone);
+  HostWorker& host = state_->host->side;
+  return sample(host.team(), {&sampler, host.logits()}, cached_, recorder_);
+}
+
 std::int32_t CudaExecutor::decode(std::int32_t token, Sampler& sampler) {
   expected_ = std::max<TokenCount>(expected_ - 1, 0);
-  if (on_host().head()) return Executor::decode(token, sampler);
+  if (on_host().head()) return decode_with_host_head(token, sampler);
   if (is_recurrent()) restore_state();
   if (sampler.is_greedy()) {
     one_token(token, SamplingMode::kGreedy);

@@ -88,13 +88,20 @@ TEST_CASE("Ids of the catalogue complete", "[cli][completion]") {
   CHECK(completed({"simulate", "--gpu", "no-such-card"}).empty());
 }
 
-TEST_CASE("A completion takes little time", "[cli][completion]") {
-  double best = 1;
-  for (int i = 0; i < 7; ++i)
-    best = std::min(best, run({"__complete", "simulate", "--model", "llama"}).cpu_seconds);
-  INFO(best << " s");
+// Most of the time of a short command is the loader's, which resolves the symbols of the libraries:
+// how long that takes is up to the machine and to packages, so it is measured beside.
+TEST_CASE("A completion takes hardly more time than the program's start", "[cli][completion]") {
+  const auto best_of = [](const Words& words, double best) {
+    return std::min(best, run(words).cpu_seconds);
+  };
+  double completion = 10, start = 10;
+  for (int i = 0; i < 9; ++i) {
+    completion = best_of({"__complete", "simulate", "--model", "llama"}, completion);
+    start = best_of({"--version"}, start);
+  }
+  INFO(completion << " s, the start alone " << start << " s");
 #ifndef __SANITIZE_ADDRESS__
-  CHECK(best < 0.060);
+  CHECK(completion < 1.5 * start);
 #endif
 }
 

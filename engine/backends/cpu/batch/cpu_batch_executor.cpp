@@ -5,7 +5,7 @@
 
 #include "core/base/error.hpp"
 #include "engine/backends/cpu/batch/batch_bytes.hpp"
-#include "engine/backends/cpu/batch/sample_rows.hpp"
+#include "engine/backends/cpu/sampling/sample_rows.hpp"
 #include "engine/model/model_bytes.hpp"
 
 namespace rigcast::engine {

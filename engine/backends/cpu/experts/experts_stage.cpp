@@ -9,9 +9,9 @@
 namespace rigcast::engine {
 namespace {
 
-// Adds `weight` times an expert's part of a bias, if there is one.
-void add_bias(std::span<float> to, const std::vector<float>& bias, int expert, float weight = 1) {
-  if (!bias.empty()) cpu::add_scaled(to, bias.data() + std::size_t(expert) * to.size(), weight);
+// Adds an expert's part of a bias, if there is one.
+void add_bias(std::span<float> to, const std::vector<float>& bias, int expert) {
+  if (!bias.empty()) cpu::add_scaled(to, bias.data() + std::size_t(expert) * to.size(), 1.0f);
 }
 
 float dot(const std::vector<float>& a, std::span<const float> b) {
@@ -191,13 +191,29 @@ void ExpertsStage::compute(Worker& worker, int layer, Which which, const NextMat
   const ActivitySpan span = step_.span(worker, ActivityKind::kExperts, layer);
   route(worker, w, which);
   compute_jobs(worker, w, which, next);
-  sum_experts(worker, w, which);
+  sum_rows(worker, w, which);
+}
+
+// This member's first piece of the chosen experts' matrices, in the order of their jobs.
+void ExpertsStage::prefetch_chosen(Worker& worker, const Layer& w, std::span<const int> ids) {
+  std::vector<int> sorted(ids.begin(), ids.end());
+  std::ranges::sort(sorted);
+  std::vector<Matrix> matrices;
+  for (const int id : sorted) {
+    if (w.has_gated_experts()) matrices.push_back(w.expert_gate.at(id));
+    matrices.push_back(w.expert_up.at(id));
+  }
+  NextMatrices next;
+  for (const Matrix& matrix : matrices) next.push_back(&matrix);
+  prefetch_first(worker, next, step_.products(worker));
 }
 
 void ExpertsStage::run_chosen(Worker& worker, int layer, const float* normed,
-                              std::span<const int> ids, std::span<const float> weights) {
+                              std::span<const int> ids, std::span<const float> weights,
+                              float* out) {
   const Layer& w = step_.layer(layer);
   const ActivitySpan span = step_.span(worker, ActivityKind::kExperts, layer);
+  prefetch_chosen(worker, w, ids);
   worker.run_once([&] {
     chosen_.assign(ids.begin(), ids.end());
     weights_.assign(weights.begin(), weights.end());
@@ -206,7 +222,7 @@ void ExpertsStage::run_chosen(Worker& worker, int layer, const float* normed,
     size_jobs(w);
   });
   compute_jobs(worker, w, Which::kChosen, {});
-  sum_experts(worker, w, Which::kChosen);
+  sum_token(worker, w, Which::kChosen, {out, std::size_t(step_.width())});
 }
 
 // Spreads the rows of jobs over the team, without gaps: whole groups where jobs have several
@@ -291,32 +307,58 @@ void ExpertsStage::compute_jobs(Worker& worker, const Layer& w, Which which,
   multiply(worker, narrow, step_.products(worker), next);
 }
 
-// Adds up the outputs of a token's experts, each times its router weight.
-void ExpertsStage::sum_expert_rows(const Layer& w, Which which, std::int64_t row) {
+// out = the sum of the outputs of a token's experts, each times its router weight, in as many
+// columns from `first` on.
+void ExpertsStage::add_chosen(const Layer& w, std::int64_t row, std::int64_t first,
+                              std::span<float> out) {
   const std::int64_t hidden = step_.width(), used = step_.model->spec.moe->experts_used;
-  const std::span<float> out(step_.block.data() + row * hidden, std::size_t(hidden));
-  std::fill(out.begin(), out.end(), 0.0f);
+  std::ranges::fill(out, 0.0f);
   for (std::int64_t choice = row * used; choice < (row + 1) * used; ++choice) {
     const float weight =
         step_.model->hyper.routing.scales_input ? 1.0f : weights_[std::size_t(choice)];
-    cpu::add_scaled(out, expert_out_.data() + jobs_.row(choice) * hidden, weight);
-    add_bias(out, w.expert_down_bias, chosen_[std::size_t(choice)], weight);
+    cpu::add_scaled(out, expert_out_.data() + jobs_.row(choice) * hidden + first, weight);
+    if (w.expert_down_bias.empty()) continue;
+    const std::int64_t expert = chosen_[std::size_t(choice)];
+    cpu::add_scaled(out, w.expert_down_bias.data() + expert * hidden + first, weight);
   }
+}
+
+// Norms the sum of a token, and adds the shared expert's output.
+void ExpertsStage::add_shared(const Layer& w, Which which, std::int64_t row, std::span<float> out) {
   const auto norm = [&](std::span<float> x, const std::vector<float>& weight) {
     if (!weight.empty()) cpu::rms_norm(x, weight, step_.model->hyper.norm_eps, x.data());
   };
   norm(out, w.expert_post_norm);
-  if (which == Which::kAll)
-    norm({shared_out_.data() + row * hidden, std::size_t(hidden)}, w.shared_post_norm);
-  if (which == Which::kAll)
-    cpu::add_scaled(out, shared_out_.data() + row * hidden, shared_weights_[std::size_t(row)]);
+  if (which != Which::kAll) return;
+  const std::span<float> shared(shared_out_.data() + row * step_.width(), out.size());
+  norm(shared, w.shared_post_norm);
+  cpu::add_scaled(out, shared.data(), shared_weights_[std::size_t(row)]);
 }
 
-void ExpertsStage::sum_experts(Worker& worker, const Layer& w, Which which) {
-  if (step_.tokens == 1) return worker.run_once([&] { sum_expert_rows(w, which, 0); });
+// What experts gave a single token lies in the caches of all members, from which one of them would
+// fetch it more slowly: each adds some columns.
+void ExpertsStage::sum_token(Worker& worker, const Layer& w, Which which, std::span<float> out) {
+  constexpr std::int64_t kLine = 64 / sizeof(float), kColumns = 4 * kLine;
+  const std::int64_t hidden = step_.width(), each = (hidden + worker.count() - 1) / worker.count();
   worker.barrier();
-  worker.parallel_for(step_.tokens, 1,
-                      [&](std::int64_t row, std::int64_t) { sum_expert_rows(w, which, row); });
+  worker.parallel_for_nowait(
+      hidden, std::max(kColumns, (each + kLine - 1) / kLine * kLine),
+      [&](std::int64_t begin, std::int64_t end) {
+        add_chosen(w, 0, begin, out.subspan(std::size_t(begin), std::size_t(end - begin)));
+      });
+  worker.run_once([&] { add_shared(w, which, 0, out); });
+}
+
+// block = every token's mixture.
+void ExpertsStage::sum_rows(Worker& worker, const Layer& w, Which which) {
+  const auto hidden = std::size_t(step_.width());
+  if (step_.tokens == 1) return sum_token(worker, w, which, {step_.block.data(), hidden});
+  worker.barrier();
+  worker.parallel_for(step_.tokens, 1, [&](std::int64_t row, std::int64_t) {
+    const std::span<float> out(step_.block.data() + std::size_t(row) * hidden, hidden);
+    add_chosen(w, row, 0, out);
+    add_shared(w, which, row, out);
+  });
 }
 
 }  // namespace rigcast::engine

@@ -21,11 +21,10 @@ class ExpertsStage {
   void compute(Worker& worker, int layer, const NextMatrices& next);
   /// The same without the shared expert, whose weights the host may lack.
   void compute_chosen(Worker& worker, int layer);
-  /// block = the weighted sum of the chosen experts' outputs for one token's normed hidden state.
+  /// `out` = the weighted sum of the chosen experts' outputs for one token's normed hidden state,
+  /// each of the model's hidden size. Ends with a barrier.
   void run_chosen(Worker& worker, int layer, const float* normed, std::span<const int> ids,
-                  std::span<const float> weights);
-  /// The mixture of every token, [token][hidden].
-  std::span<const float> mixture() const { return step_.block; }
+                  std::span<const float> weights, float* out);
 
  private:
   /// Which experts: those of the router, and the shared one, whose input is the step's.
@@ -46,8 +45,11 @@ class ExpertsStage {
   void for_each_job_row(Worker& worker, std::int64_t rows, const Use& use);
   InputRows ffn_hidden_of(const ExpertJobs::Job& job) const;
   float weight_of(std::int64_t row) const;
-  void sum_experts(Worker& worker, const Layer& layer, Which which);
-  void sum_expert_rows(const Layer& layer, Which which, std::int64_t row);
+  void prefetch_chosen(Worker& worker, const Layer& layer, std::span<const int> ids);
+  void sum_rows(Worker& worker, const Layer& layer, Which which);
+  void sum_token(Worker& worker, const Layer& layer, Which which, std::span<float> out);
+  void add_chosen(const Layer& layer, std::int64_t row, std::int64_t first, std::span<float> out);
+  void add_shared(const Layer& layer, Which which, std::int64_t row, std::span<float> out);
 
   CpuStep& step_;
   std::vector<ref::ChoiceScratch> choices_;  // by thread

@@ -39,18 +39,6 @@ void cut(std::span<const Multiplied> matrices, int threads, std::size_t most,
   }
 }
 
-// Prefetches this member's first piece of the next matrices, as far as its own cache holds it.
-void prefetch(Worker& worker, std::span<const Matrix* const> next, ProductScratch& scratch) {
-  const auto own = std::size_t(worker.index());
-  scratch.matrices.clear();
-  for (const Matrix* const w : next) scratch.matrices.push_back({w, false});
-  cut(scratch.matrices, worker.count(), own + 1, scratch.pieces);
-  if (scratch.pieces.size() <= own) return worker.prefetch({});
-  const auto& [matrix, first, last] = scratch.pieces[own];
-  const std::int64_t bytes = (last - first) * next[matrix]->row_bytes();
-  worker.prefetch({next[matrix]->row(first), std::size_t(std::min(bytes, Prefetcher::kMaxBytes))});
-}
-
 }  // namespace
 
 bool needs_integers(const Matrix& w) { return cpu::has_int8_kernel(w.format); }
@@ -156,6 +144,20 @@ void multiply_rows(const Matrix& w, const InputRows& x, std::int64_t first, std:
   integer.multiply_few(w, first, last, rows, x.count, y, stride);
 }
 
+// As far as the member's own cache holds it.
+void prefetch_first(Worker& worker, std::span<const Matrix* const> matrices,
+                    ProductScratch& scratch) {
+  const auto own = std::size_t(worker.index());
+  scratch.matrices.clear();
+  for (const Matrix* const w : matrices) scratch.matrices.push_back({w, false});
+  cut(scratch.matrices, worker.count(), own + 1, scratch.pieces);
+  if (scratch.pieces.size() <= own) return worker.prefetch({});
+  const auto& [matrix, first, last] = scratch.pieces[own];
+  const std::int64_t bytes = (last - first) * matrices[matrix]->row_bytes();
+  worker.prefetch(
+      {matrices[matrix]->row(first), std::size_t(std::min(bytes, Prefetcher::kMaxBytes))});
+}
+
 // The first piece of every member is fixed, because it may have been prefetched; the others are
 // claimed.
 void multiply(Worker& worker, std::span<const Product> products, ProductScratch& scratch,
@@ -174,7 +176,7 @@ void multiply(Worker& worker, std::span<const Product> products, ProductScratch&
   worker.parallel_for_nowait(std::int64_t(all - firsts), 1, [&](std::int64_t piece, std::int64_t) {
     compute(firsts + std::size_t(piece));
   });
-  prefetch(worker, next, scratch);
+  prefetch_first(worker, next, scratch);
 }
 
 }  // namespace rigcast::engine

@@ -137,4 +137,9 @@ bool needs_integers(const Matrix& w);
 void multiply(Worker& worker, std::span<const Product> products, ProductScratch& scratch,
               std::span<const Matrix* const> next = {});
 
+/// This member's first piece of the products of one row with these matrices is prefetched wherever
+/// it waits from now on.
+void prefetch_first(Worker& worker, std::span<const Matrix* const> matrices,
+                    ProductScratch& scratch);
+
 }  // namespace rigcast::engine

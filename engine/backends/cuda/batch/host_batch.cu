@@ -4,7 +4,7 @@
 
 #include "core/scenario/engine_sizes.hpp"
 #include "engine/backends/cpu/batch/batch_bytes.hpp"
-#include "engine/backends/cpu/batch/sample_rows.hpp"
+#include "engine/backends/cpu/sampling/sample_rows.hpp"
 
 namespace rigcast::engine::cuda {
 namespace {

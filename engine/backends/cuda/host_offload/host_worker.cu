@@ -145,8 +145,8 @@ void HostWorker::answer(Worker& worker, const HostOp& call, Mailbox& mailbox, st
       const auto used = std::size_t(spec.moe->experts_used);
       const float* const weights = message_ + spec.hidden;
       const auto* const ids = reinterpret_cast<const int*>(weights + used);
-      layers_.experts().run_chosen(worker, call.first, message_, {ids, used}, {weights, used});
-      put(layers_.experts().mixture());
+      layers_.experts().run_chosen(worker, call.first, message_, {ids, used}, {weights, used},
+                                   mailbox.answer_buffer());
       break;
     }
     case kHead:
