@@ -30,9 +30,7 @@ DeviceMemory host_memory(const Ram& ram) {
 }
 
 void check_nan(std::span<const float> logits) {
-  bool any = false;
-  for (const float logit : logits) any |= logit != logit;  // one pass of vectors, no exit
-  if (!any) return;
+  if (!any_nan(logits)) return;
   const auto at = std::ranges::find_if(logits, [](float logit) { return std::isnan(logit); });
   throw MachineError(
       fmt::format("the logit of token {} is not a number: weights of the file are damaged, or "

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
+
+#include "engine/run/likeliest_tokens.hpp"
+#include "engine/run/vocabulary_weights.hpp"
 
 namespace rigcast::engine {
 
@@ -25,9 +27,13 @@ class Sampler {
   std::int32_t next(std::span<const float> logits);
   /// How many of the likeliest of `vocabulary` tokens it chooses from.
   std::size_t candidates(std::size_t vocabulary) const;
-  /// As next(), and the same token, where `ids` has at least the likeliest candidates(). Sorts
-  /// `ids`.
-  std::int32_t next_of(std::span<const float> logits, std::vector<std::int32_t>& ids);
+  /// True if these are all tokens, and more than are sorted for a draw.
+  bool needs_all_weights(std::size_t vocabulary) const;
+  /// As next(), and the same token, of tokens that have at least the likeliest candidates(). Sorts
+  /// them.
+  std::int32_t next_of(std::size_t vocabulary, std::span<RankedToken> tokens);
+  /// The same where needs_all_weights(), of the weights at its temperature.
+  std::int32_t next_of_all(const VocabularyWeights& weights);
 
   const Sampling& sampling() const { return sampling_; }
   /// The number of draws so far, which selects the next random number.
@@ -38,15 +44,10 @@ class Sampler {
   void rewind(std::uint64_t drawn) { drawn_ = drawn; }
 
  private:
+  double draw();
+
   Sampling sampling_;
   std::uint64_t drawn_ = 0;
-  std::vector<std::int32_t> order_;
 };
-
-/// The id of the largest logit; the lowest of equal ones.
-std::int32_t argmax_token(std::span<const float> logits);
-
-/// The `count` likeliest of `ids` come first, sorted; the lower id of equal logits first, NaN last.
-void sort_likeliest(std::span<const float> logits, std::size_t count, std::span<std::int32_t> ids);
 
 }  // namespace rigcast::engine

@@ -106,6 +106,31 @@ TEST_CASE("A large vocabulary is sampled as if all of it were sorted", "[engine]
   }
 }
 
+TEST_CASE("Infinite logits and extreme temperatures choose a token all the same",
+          "[engine][sampler]") {
+  constexpr std::size_t kCount = 5000;
+  for (const float temperature : {1e-38f, 1.0f, 1e38f})
+    for (const int top_k : {0, 40})
+      for (const float top_p : {1.0f, 0.5f, 0.0f}) {
+        INFO(temperature << ", top k " << top_k << ", top p " << top_p);
+        Sampler sampler({.temperature = temperature, .top_k = top_k, .top_p = top_p, .seed = 2});
+        std::vector<float> logits(kCount, -INFINITY);
+        const auto next = [&] {
+          const std::int32_t id = sampler.next(logits);
+          REQUIRE(id >= 0);
+          REQUIRE(id < std::int32_t(kCount));
+          return id;
+        };
+        next();
+        logits[4000] = 1;
+        CHECK(next() == 4000);
+        logits[300] = INFINITY;
+        CHECK(next() == 300);
+        std::ranges::fill(logits, NAN);
+        next();
+      }
+}
+
 TEST_CASE("The same seed gives the same tokens", "[engine][sampler]") {
   const std::vector<float> logits(100, 0.0f);
   const auto draw = [&](std::uint64_t seed) {

@@ -1,7 +1,6 @@
 #include "engine/backends/cpu/sampling/choose_tokens.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "engine/run/executor.hpp"
 
@@ -13,46 +12,86 @@ using Id = std::int32_t;
 // The likeliest tokens of a part of a row.
 struct Part {
   bool has_nan = false;
-  std::vector<Id> ids;
+  std::vector<RankedToken> tokens;
 };
 
-bool any_nan(std::span<const float> logits) {
-  bool any = false;
-  for (const float logit : logits) any |= logit != logit;  // one pass of vectors, no exit
-  return any;
-}
-
-// How many parts a row has: so many that all members have one, if finding the likeliest of a part
-// leaves few enough of it to look at once more.
-std::size_t parts_of(const SampledLogits& row, std::size_t rows, int members) {
-  constexpr std::size_t kWidth = 4096, kFewer = 4;
-  const std::size_t vocabulary = row.logits.size(),
-                    width = std::max(kWidth, kFewer * row.sampler->candidates(vocabulary)),
-                    wanted = (std::size_t(members) + rows - 1) / rows;
-  return std::clamp<std::size_t>(vocabulary / width, 1, wanted);
-}
-
-// The candidates among ids [first, last).
-void find_candidates(const SampledLogits& row, std::size_t first, std::size_t last, Part& part) {
-  const auto logits = row.logits.subspan(first, last - first);
-  part.has_nan = any_nan(logits);
-  if (row.sampler->is_greedy()) {
-    part.ids.assign(1, Id(first) + argmax_token(logits));
-    return;
+// A row that members look through together, in parts.
+class SharedRow {
+ public:
+  // So many parts that all members have one, unless a part's candidates are a good part of it.
+  SharedRow(const SampledLogits& row, std::size_t rows, int members)
+      : row_(row),
+        weighs_all_(row.sampler->needs_all_weights(row.logits.size())),
+        count_(weighs_all_ ? 1 : row.sampler->candidates(row.logits.size())) {
+    constexpr std::size_t kWidth = 4096, kFewer = 4;
+    const std::size_t wanted = (std::size_t(members) + rows - 1) / rows,
+                      width = std::max(kWidth, kFewer * count_);
+    parts_.resize(std::clamp<std::size_t>(row.logits.size() / width, 1, wanted));
   }
-  part.ids.resize(last - first);
-  std::iota(part.ids.begin(), part.ids.end(), Id(first));
-  if (logits.size() == row.logits.size()) return;  // the sampler sorts what it needs
-  const std::size_t count = std::min(part.ids.size(), row.sampler->candidates(row.logits.size()));
-  sort_likeliest(row.logits, count, part.ids);
-  part.ids.resize(count);
+
+  std::size_t parts() const { return parts_.size(); }
+  // The candidates of a part: the likeliest alone, where all are weighed.
+  void find_candidates(std::size_t part) {
+    const std::size_t width = row_.logits.size(), first = width * part / parts_.size(),
+                      last = width * (part + 1) / parts_.size();
+    const auto logits = row_.logits.subspan(first, last - first);
+    Part& to = parts_[part];
+    to.has_nan = any_nan(logits);
+    to.tokens = candidates_of(logits, count_, Id(first));
+  }
+
+  // When all parts have their candidates.
+  void join() {
+    has_nan_ = std::ranges::any_of(parts_, &Part::has_nan);
+    for (const Part& part : parts_)
+      tokens_.insert(tokens_.end(), part.tokens.begin(), part.tokens.end());
+    if (weighs_all_ && !has_nan_)
+      weights_.emplace(row_.logits, std::ranges::min(tokens_).logit(),
+                       row_.sampler->sampling().temperature);
+  }
+  std::size_t weighed_parts() const { return weights_ ? weights_->parts() : 0; }
+  void weigh(std::size_t part) { weights_->add(part); }
+
+  std::optional<Id> choose() {
+    if (has_nan_) return std::nullopt;
+    return weights_ ? row_.sampler->next_of_all(*weights_)
+                    : row_.sampler->next_of(row_.logits.size(), tokens_);
+  }
+
+ private:
+  SampledLogits row_;
+  bool weighs_all_;
+  std::size_t count_;  // of a part's candidates
+  std::vector<Part> parts_;
+  bool has_nan_ = false;
+  std::vector<RankedToken> tokens_;
+  std::optional<VocabularyWeights> weights_;
+};
+
+// use(row, part) for each of the parts of all rows, spread over the team.
+template <class Count, class Use>
+void for_each_part(Worker& worker, std::vector<SharedRow>& rows, const Count& count,
+                   const Use& use) {
+  std::size_t all = 0;
+  for (const SharedRow& row : rows) all += count(row);
+  worker.parallel_for(std::int64_t(all), 1, [&](std::int64_t piece, std::int64_t) {
+    auto part = std::size_t(piece);
+    auto row = rows.begin();
+    for (; part >= count(*row); ++row) part -= count(*row);
+    use(*row, part);
+  });
 }
 
-std::optional<Id> choose(const SampledLogits& row, std::span<Part> parts) {
-  if (std::ranges::any_of(parts, &Part::has_nan)) return std::nullopt;
-  std::vector<Id>& ids = parts.front().ids;
-  for (const Part& part : parts.subspan(1)) ids.insert(ids.end(), part.ids.begin(), part.ids.end());
-  return row.sampler->next_of(row.logits, ids);
+void look_through(Worker& worker, std::vector<SharedRow>& rows) {
+  const auto number = std::int64_t(rows.size());
+  for_each_part(
+      worker, rows, [](const SharedRow& row) { return row.parts(); },
+      [](SharedRow& row, std::size_t part) { row.find_candidates(part); });
+  worker.parallel_for(number, 1,
+                      [&](std::int64_t i, std::int64_t) { rows[std::size_t(i)].join(); });
+  for_each_part(
+      worker, rows, [](const SharedRow& row) { return row.weighed_parts(); },
+      [](SharedRow& row, std::size_t part) { row.weigh(part); });
 }
 
 }  // namespace
@@ -60,28 +99,17 @@ std::optional<Id> choose(const SampledLogits& row, std::span<Part> parts) {
 std::vector<std::optional<Id>> choose_tokens(ThreadTeam& team,
                                              std::span<const SampledLogits> rows) {
   std::vector<std::optional<Id>> chosen(rows.size());
+  std::vector<SharedRow> shared;
   std::vector<std::uint64_t> drawn;  // before
-  std::size_t most = 1;
   for (const SampledLogits& row : rows) {
+    shared.emplace_back(row, rows.size(), team.size());
     drawn.push_back(row.sampler->drawn());
-    most = std::max(most, parts_of(row, rows.size(), team.size()));
   }
-  std::vector<Part> parts(rows.size() * most);
-  const auto parts_in = [&](std::size_t i) {
-    return std::span(parts).subspan(i * most, parts_of(rows[i], rows.size(), team.size()));
-  };
-  const auto find = [&](std::int64_t piece, std::int64_t) {
-    const std::size_t i = std::size_t(piece) / most, at = std::size_t(piece) % most;
-    const std::size_t count = parts_in(i).size(), width = rows[i].logits.size();
-    if (at < count)
-      find_candidates(rows[i], width * at / count, width * (at + 1) / count, parts_in(i)[at]);
-  };
   try {
     team.run([&](Worker& worker) {
-      worker.parallel_for(std::int64_t(parts.size()), 1, find);
+      look_through(worker, shared);
       worker.parallel_for_nowait(std::int64_t(rows.size()), 1, [&](std::int64_t i, std::int64_t) {
-        const auto row = std::size_t(i);
-        chosen[row] = choose(rows[row], parts_in(row));
+        chosen[std::size_t(i)] = shared[std::size_t(i)].choose();
       });
     });
   } catch (...) {
