@@ -65,6 +65,7 @@ class Choices {
 };
 
 struct Token {
+  int layers = 0;  // with experts
   double seconds = 0, bytes = 0;
 };
 
@@ -89,7 +90,7 @@ Token token(ThreadTeam& team, CpuLayers& layers, Choices& choices, double gpu_se
       worker.barrier();
       layers.experts().run_chosen(worker, layer, normed.data(), choices.ids(), choices.weights(),
                                   out.data());
-      if (worker.first()) all.seconds += seconds_since(begin);
+      if (worker.first()) ++all.layers, all.seconds += seconds_since(begin);
     }
   });
   all.bytes = layers.take_bytes().weights;
@@ -122,9 +123,9 @@ int main(int argc, char** argv) {
     rates.push_back(read_rate(dram));
     for (int i = 0; i < kTokens; ++i) {
       const Token one = token(team, layers, choices, gpu_seconds);
-      times.push_back(one.seconds / spec->layers);
+      times.push_back(one.seconds / one.layers);
       shares.push_back(one.bytes / one.seconds / rates.back());
-      bytes = one.bytes / spec->layers;
+      bytes = one.bytes / one.layers;
     }
   }
   fmt::print(

@@ -72,10 +72,13 @@ std::vector<RankedToken> candidates_of(std::span<const float> logits, std::size_
     smallest = *last;
   }
   std::vector<RankedToken> tokens;
+  std::size_t equal = 0;  // to the smallest: the first of them suffice
   for_each_block(logits, size, [&](std::size_t first, std::span<const float> block) {
     if (maxima[first / size] < smallest) return;
-    for (std::size_t i = 0; i < block.size(); ++i)
-      if (!(block[i] < smallest)) tokens.emplace_back(block[i], first_id + std::int32_t(first + i));
+    for (std::size_t i = 0; i < block.size(); ++i) {
+      if (block[i] < smallest || (block[i] == smallest && equal++ >= wanted)) continue;
+      tokens.emplace_back(block[i], first_id + std::int32_t(first + i));
+    }
   });
   return tokens;
 }

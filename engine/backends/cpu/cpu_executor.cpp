@@ -48,8 +48,14 @@ std::span<const float> CpuExecutor::forward(std::span<const std::int32_t> tokens
 }
 
 std::int32_t CpuExecutor::decode(std::int32_t token, Sampler& sampler) {
+  const TokenCount before = cached_;
   const std::span<const float> logits = forward({&token, 1}, Logits::kLast);
-  return sample(team_, {&sampler, logits}, cached_, recorder_);
+  try {
+    return sample(team_, {&sampler, logits}, cached_, recorder_);
+  } catch (...) {
+    truncate(before);
+    throw;
+  }
 }
 
 // Computes the tokens that the state has not seen, whose keys and values are in the cache.

@@ -455,9 +455,15 @@ std::int32_t CudaExecutor::chosen() const {
 // A single token's logits are computed whether they are asked for or not; a copy of them would take
 // one thread longer than all of them need to sample.
 std::int32_t CudaExecutor::decode_with_host_head(std::int32_t token, Sampler& sampler) {
+  const TokenCount before = cached_;
   forward({&token, 1}, Logits::kNone);
   HostWorker& host = state_->host->side;
-  return sample(host.team(), {&sampler, host.logits()}, cached_, recorder_);
+  try {
+    return sample(host.team(), {&sampler, host.logits()}, cached_, recorder_);
+  } catch (...) {
+    rollback_to(before);
+    throw;
+  }
 }
 
 std::int32_t CudaExecutor::decode(std::int32_t token, Sampler& sampler) {

@@ -16,8 +16,8 @@ struct SampledRows {
   std::size_t vocabulary = 0;
 };
 
-/// chosen[sequence] = the id that its sampler chooses, or BatchExecutor::kNotNumbers. Every member
-/// of the team samples some sequences. If one fails, or is asked to stop, no sampler has drawn: the
+/// chosen[sequence] = the id that its sampler chooses, or BatchExecutor::kNotNumbers. All members
+/// of the team look through the rows. If one fails, or is asked to stop, no sampler has drawn: the
 /// step may be repeated.
 void sample_rows(ThreadTeam& team, std::span<const SequenceStep> step, const SampledRows& rows,
                  std::span<std::int32_t> chosen);

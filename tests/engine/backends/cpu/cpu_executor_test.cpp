@@ -351,6 +351,38 @@ TEST_CASE("A prompt that is interrupted leaves the context as it was", "[engine]
   CHECK(std::ranges::equal(got, other.forward(rest, Logits::kLast)));
 }
 
+// Asks to stop at many times, some of which are while the next token is chosen.
+TEST_CASE("A token that is interrupted while the next is chosen is not cached",
+          "[engine][executor]") {
+  const TinyModel tiny = model_of({.mix = "F32", .layers = 1, .vocabulary = 60000});
+  std::atomic<bool> asked{false};
+  CpuOptions options{2, kExactKv};
+  options.stop = StopFlag(asked);
+  CpuExecutor executor = executor_of(tiny, options);
+  executor.forward(prompt_of(20, 500), Logits::kNone);
+  Sampler sampler({.temperature = 1, .top_k = 0, .seed = 1});
+  int ended_early = 0;
+  for (int round = 0; round < 60; ++round) {
+    std::thread other([&] {
+      std::this_thread::sleep_for(std::chrono::microseconds(100 * round));
+      asked = true;
+    });
+    const std::uint64_t drawn = sampler.drawn();
+    try {
+      executor.decode(3, sampler);
+      CHECK(executor.cached() == 21);
+      executor.truncate(20);
+    } catch (const Interrupted&) {
+      ++ended_early;
+      CHECK(executor.cached() == 20);
+      CHECK(sampler.drawn() == drawn);
+    }
+    other.join();
+    asked = false;
+  }
+  CHECK(ended_early > 0);
+}
+
 TEST_CASE("An interrupted request returns the tokens that exist", "[engine][executor]") {
   const TinyModel tiny = model_of({.mix = "Q4_K_M"});
   const auto tokens = prompt_of(20, 500);
