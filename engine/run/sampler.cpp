@@ -7,7 +7,6 @@
 #include "engine/synth/counter_rng.hpp"
 
 namespace rigcast::engine {
-
 namespace {
 
 // Tokens from the likeliest on, sorted as far as a draw asks for them: to sort a vocabulary takes
