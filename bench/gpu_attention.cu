@@ -217,7 +217,7 @@ void prefill(const Stream& stream, int tokens, QuantFormat type) {
         if (widened)
           cuda::dequantize_kv(stream, context.cache(), layer, 0, tokens, position, cache);
         cuda::attend_causally(stream, {queries.as<__half>(), tokens, kHeads, 0}, cache,
-                              widened ? 0 : layer, position, out.as<__half>());
+                              widened ? 0 : layer, position, {out.as<__half>()});
       }
     });
   };
@@ -236,14 +236,22 @@ void prefill_after(const Stream& stream, int tokens, int cached, QuantFormat typ
   const DeviceBuffer queries = fp16(std::size_t(tokens) * width, 0.2f);
   const DeviceBuffer out(std::size_t(tokens) * width * 2);
   const int* position = context.position(cached);
-  const double t = seconds(stream, kLayers, [&] {
-    for (int layer = 0; layer < kLayers; ++layer)
-      cuda::attend_causally(stream, {queries.as<__half>(), tokens, kHeads, 0}, context.cache(),
-                            layer, position, out.as<__half>());
-  });
+  const std::int64_t room = 512 * std::int64_t(kWidth);  // floats, as batches of 512 have them
+  const DeviceBuffer partials(std::size_t(room) * 4);
+  const auto time = [&](int splitting) {
+    cuda::PrefillAttention a{queries.as<__half>(), tokens, kHeads, 0};
+    a.partials = partials.as<float>();
+    a.partial_floats = room;
+    a.context = splitting * (cached + tokens);
+    return seconds(stream, kLayers, [&] {
+      for (int layer = 0; layer < kLayers; ++layer)
+        cuda::attend_causally(stream, a, context.cache(), layer, position, {out.as<__half>()});
+    });
+  };
+  const double t = time(1), whole = time(0);
   const double products = 4.0 * double(width) * tokens * (cached + tokens / 2.0);
-  std::printf("prefill %6d after %6d %-5s %9.2f us %6.1f TFLOP/s\n", tokens, cached,
-              info(type).name.data(), t * 1e6, products / t / 1e12);
+  std::printf("prefill %6d after %6d %-5s %9.2f us %6.1f TFLOP/s, without splits %9.2f us\n",
+              tokens, cached, info(type).name.data(), t * 1e6, products / t / 1e12, whole * 1e6);
 }
 
 void rope_and_store(const Stream& stream, int tokens) {

@@ -132,7 +132,9 @@ void print_tables(Bench& bench, const Catalogue& catalogue, const WantedModel& o
   if (!mix) throw std::runtime_error(fmt::format("no mix {}", of.quant));
   const auto table = make_tensor_table(*spec, *mix);
   if (!table) throw std::runtime_error(table.error().text());
-  const auto executor = make_synthetic_cuda_executor(*spec, *table, 1, {});
+  ExecutorOptions options;
+  for (const Wanted& w : of.tables) options.ubatch = std::max(options.ubatch, w.tokens);
+  const auto executor = make_synthetic_cuda_executor(*spec, *table, 1, options);
   if (!executor) throw std::runtime_error(executor.error().text());
   for (const Wanted& w : of.tables) {
     w.tokens > 0 ? trace_batch(bench, **executor, of.name(), w)

@@ -24,7 +24,7 @@ using namespace rigcast::engine;
 namespace {
 
 constexpr std::size_t kPool = std::size_t(1) << 30;  // bytes of weights that launches rotate over
-constexpr int kMaxTokens = 512, kMaxColumns = 27648, kMaxRows = 27648;
+constexpr int kMaxTokens = 4096, kMaxColumns = 27648, kMaxRows = 28672;
 
 struct Product {
   QuantFormat format;
@@ -99,7 +99,7 @@ class Bench {
   cuda::Matmul matmul_{vram_, stream_};
   DeviceBuffer pool_{kPool};
   DeviceBuffer out_{std::size_t(kMaxTokens) * kMaxRows * 4};
-  DeviceBuffer fp16_{std::size_t(kMaxColumns) * 5120 * 2};
+  DeviceBuffer fp16_{std::size_t(kMaxColumns) * 8192 * 2};
   DeviceBuffer x_{std::size_t(kMaxTokens) * kMaxColumns * 2};
 };
 
@@ -136,9 +136,11 @@ bool bench_formats(Bench& bench) {
 // Products of a layer of Llama 3.1 8B on Hopper's tensor cores.
 void bench_tiles(Bench& bench) {
   using enum QuantFormat;
-  for (const int tokens : {8, 16, 32, 64}) {
+  for (const int tokens : {8, 16, 32, 64, 96, 128, 256, 384, 448, 512, 1024, 4096}) {
     const auto row = [&](const char* name, const Product& p, double us) {
-      print(p, tokens, us, name);
+      print(p, tokens, us,
+            tokens < 64 ? name
+                        : fmt::format("{}, written out {:.1f} us", name, bench.fp16(p, tokens)));
     };
     const Product q{kQ4_K, 4096, 4096}, k{kQ4_K, 4096, 1024}, v{kQ6_K, 4096, 1024};
     row("q, k, v", {kQ4_K, 4096, 6144}, bench.tiled({q, k, v}, tokens));

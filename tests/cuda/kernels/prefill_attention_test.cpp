@@ -1,5 +1,6 @@
 #include "engine/kernels/cuda/attention/prefill_attention.cuh"
 
+#include "engine/kernels/cuda/activations/tile_order.hpp"
 #include "engine/kernels/cuda/kv/dequantize_kv.cuh"
 #include "engine/kernels/cuda/kv/rope_and_store.cuh"
 #include "tests/catch.hpp"
@@ -21,6 +22,9 @@ struct Prefill {
   int shared_bytes = 0;
   float cap = 0;
   bool sinks = false;
+  int context = 0;               // 0: contexts are not cut into splits
+  int partial_rows = 512;        // the memory for partial results
+  int first_row = 0, tiled = 0;  // of the output
 };
 
 std::vector<float> queries_of(const Prefill& p) {
@@ -34,17 +38,22 @@ std::vector<std::uint16_t> run(const Prefill& p, const CacheData& data,
   const Stream stream;
   const OnDevice<std::uint16_t> queries(floats_to_halves(queries_of(p)));
   const OnDevice<int> position(std::vector<int>{p.cache.tokens - p.tokens});
-  const OnDevice<std::uint16_t> out(queries.size());
-  const OnDevice<float> sinks(sinks_of(p.cache.kv_heads * p.group));
+  const int rows = p.tiled > 0 ? cuda::padded_tokens(p.first_row + p.tokens) : p.tokens;
+  const OnDevice<std::uint16_t> out(std::size_t(rows) * queries.size() / std::size_t(p.tokens));
+  const int heads = p.cache.kv_heads * p.group;
+  const OnDevice<float> sinks(sinks_of(heads));
+  const OnDevice<float> partials(
+      std::vector<float>(std::size_t(p.partial_rows * heads * (p.cache.dim + 2)), NAN));
   if (fp16 != nullptr)
     cuda::dequantize_kv(stream, data.on_device(), CacheData::kLayer, p.window, p.tokens,
                         position.get(), fp16->on_device());
   cuda::attend_causally(
       stream,
-      {reinterpret_cast<const __half*>(queries.get()), p.tokens, p.cache.kv_heads * p.group,
-       p.window, p.shared_bytes, cuda::SoftCap::of(p.cap), p.sinks ? sinks.get() : nullptr},
+      {reinterpret_cast<const __half*>(queries.get()), p.tokens, heads, p.window, p.shared_bytes,
+       cuda::SoftCap::of(p.cap), p.sinks ? sinks.get() : nullptr, partials.get(),
+       p.context > 0 ? std::int64_t(partials.size()) : 0, p.context},
       (fp16 != nullptr ? *fp16 : data).on_device(), fp16 != nullptr ? 0 : CacheData::kLayer,
-      position.get(), reinterpret_cast<__half*>(out.get()));
+      position.get(), {reinterpret_cast<__half*>(out.get()), p.first_row, p.tiled});
   stream.wait();
   return out.read();
 }
@@ -186,6 +195,64 @@ TEST_CASE("Prefill attention sees the piece of the context in which each token i
         p.window = -piece;
         p.cache.from = before / piece * piece;  // NaNs before
         check(p);
+      }
+}
+
+TEST_CASE("Prefill attention of few tokens is merged from splits of their contexts",
+          "[cuda][gpu]") {
+  for (const int before : {0, 63, 1000, 5000})
+    for (const int tokens : {1, 17, 64, 130})
+      for (const int window : {0, 100, -768}) {
+        Prefill p = of_tokens(tokens, before);
+        p.window = window;
+        p.context = 1 << 20;  // more splits than there are tiles, too
+        p.checked_every = 5;
+        check(p);
+        p.partial_rows = 3 * tokens;
+        check(p);
+      }
+}
+
+TEST_CASE("Splits of prefill attention take heads, caches and sinks of any kind",
+          "[cuda][gpu][traits]") {
+  using enum QuantFormat;
+  for (const int dim : {64, 72, 80, 128, 256, 512})
+    for (const QuantFormat type : {kF16, kQ8_0})
+      for (const int group : {1, 3, 8}) {
+        if (type != kF16 && dim % 32 != 0) continue;
+        Prefill p = of_tokens(40, 900);
+        p.cache.k = p.cache.v = type;
+        p.cache.dim = dim;
+        p.group = group;
+        p.sinks = group == 8;
+        p.cap = group == 3 ? 20.0f : 0.0f;
+        p.context = 940;
+        p.checked_every = 7;
+        check(p);
+      }
+}
+
+TEST_CASE("Prefill attention writes tiled rows that are the same bits", "[cuda][gpu]") {
+  for (const int dim : {64, 80, 128, 256, 512})
+    for (const int tokens : {40, 300})
+      for (const int context : {0, 1000}) {
+        Prefill p = of_tokens(tokens, 700);
+        p.cache.dim = dim;
+        p.group = 8;  // rows have whole tiles of columns
+        p.context = context;
+        const CacheData data(p.cache);
+        const std::vector<std::uint16_t> rows = run(p, data);
+        p.first_row = 5;
+        p.tiled = cuda::tiled_tokens(p.first_row + tokens);
+        const std::vector<std::uint16_t> tiled = run(p, data);
+        const int width = p.cache.kv_heads * p.group * dim;
+        std::size_t differ = 0;
+        for (int t = 0; t < tokens; ++t)
+          for (int i = 0; i < width; ++i)
+            differ += rows[std::size_t(t * width + i)] !=
+                      tiled[std::size_t(cuda::tiled_index(width, i, t + p.first_row, p.tiled))];
+        INFO(dim << " wide, " << tokens << " tokens, context " << context);
+        CHECK(differ == 0);
       }
 }
 

@@ -29,7 +29,7 @@ class Tiled {
   Tiled(const BatchOnDevice& x, int tokens)
       : tokens_(tokens),
         there_(std::vector<std::uint16_t>(
-            std::size_t(cuda::tiled_tokens(tokens)) * std::size_t(x.columns), 0x7E00)) {
+            std::size_t(cuda::padded_tokens(tokens)) * std::size_t(x.columns), 0x7E00)) {
     const Stream stream;
     cuda::tile_rows(stream, {x.get(), tokens}, x.columns, get());
     stream.wait();
@@ -109,7 +109,7 @@ void check_gate_up(QuantFormat f, int tokens,
   const BatchOnDevice x(activations(tokens, kColumns), kColumns);
   const Tiled tiled(x, tokens);
   const int room = cuda::tiled_tokens(tokens);
-  const OnDevice<std::uint16_t> out(std::size_t(room) * kRows);
+  const OnDevice<std::uint16_t> out(std::size_t(cuda::padded_tokens(tokens)) * kRows);
   const Stream stream;
   cuda::tiled_gate_up(gate_there.matrix(), up_there.matrix(), tiled.batch(),
                       reinterpret_cast<__half*>(out.get()), stream, function);
@@ -119,7 +119,7 @@ void check_gate_up(QuantFormat f, int tokens,
   for (std::int64_t i = 0; i < kRows; ++i) {
     const WeightRow g(gate, i), u(up, i);
     for (int t = 0; t < tokens; ++t) {
-      got.push_back(there[std::size_t(cuda::tiled_index(i, t, room))]);
+      got.push_back(there[std::size_t(cuda::tiled_index(kRows, i, t, room))]);
       const double* const row = x.row(std::size_t(t));
       expected.push_back(fixtures::gated_up(g.times(row), u.times(row), kColumns, function));
     }
@@ -145,11 +145,13 @@ TEST_CASE("A format is tiled where this file tests it", "[cuda]") {
 }
 
 TEST_CASE("Every column has one place in a tile", "[cuda]") {
-  for (const int tokens : {8, 16, 32, 64}) {
-    std::vector<bool> taken(std::size_t(2 * cuda::kTileColumns * tokens), false);
-    for (int column = 0; column < 2 * cuda::kTileColumns; ++column)
+  constexpr int kColumns = 2 * cuda::kTileColumns;
+  for (const int tokens : {8, 16, 32, 64, 128, 512}) {
+    std::vector<bool> taken(std::size_t(kColumns * tokens), false);
+    for (int column = 0; column < kColumns; ++column)
       for (int token = 0; token < tokens; ++token) {
-        const auto at = std::size_t(cuda::tiled_index(column, token, tokens));
+        const auto at =
+            std::size_t(cuda::tiled_index(kColumns, column, token, cuda::tiled_tokens(tokens)));
         REQUIRE(at < taken.size());
         REQUIRE(!taken[at]);
         taken[at] = true;
@@ -158,30 +160,31 @@ TEST_CASE("Every column has one place in a tile", "[cuda]") {
 }
 
 TEST_CASE("Tiled rows, and their norm, are the same bits in another place", "[cuda][gpu]") {
-  constexpr int kTokens = 19, kWidth = 1536;
-  const int room = cuda::tiled_tokens(kTokens);
-  const OnDevice<float> x(normal_values(kTokens * kWidth, 1)), weight(normal_values(kWidth, 2)),
+  constexpr int kWidth = 1536;
+  const int tokens = GENERATE(19, 300), room = cuda::tiled_tokens(tokens);
+  const auto all = std::size_t(tokens * kWidth),
+             padded = std::size_t(cuda::padded_tokens(tokens)) * kWidth;
+  const OnDevice<float> x(normal_values(all, 1)), weight(normal_values(kWidth, 2)),
       bias(normal_values(kWidth, 3));
-  const OnDevice<std::uint16_t> rows(kTokens * kWidth), tiled(std::size_t(room) * kWidth),
-      normed(std::size_t(room) * kWidth);
+  const OnDevice<std::uint16_t> rows(all), tiled(padded), normed(padded);
   const auto halves = [](const OnDevice<std::uint16_t>& data) {
     return reinterpret_cast<__half*>(data.get());
   };
   const Stream stream;
-  const cuda::Batch batch{kTokens, kWidth};
+  const cuda::Batch batch{tokens, kWidth};
   const cuda::Norm norm =
       GENERATE_REF(cuda::Norm{weight.get(), 1e-5f}, cuda::Norm{weight.get(), 1e-5f, true},
                    cuda::Norm{weight.get(), 1e-5f, true, bias.get()});
   const cuda::Rows floats{x.get(), cuda::ValueType::kF32, kWidth};
   cuda::rms_norm(stream, batch, floats, {}, norm, {rows.get(), cuda::ValueType::kF16, kWidth});
-  cuda::tile_rows(stream, {halves(rows), kTokens}, kWidth, halves(tiled));
+  cuda::tile_rows(stream, {halves(rows), tokens}, kWidth, halves(tiled));
   cuda::rms_norm_tiled(stream, batch, floats, norm, halves(normed));
   stream.wait();
   const auto expected = rows.read(), moved = tiled.read(), together = normed.read();
   std::size_t differ = 0;
-  for (int token = 0; token < kTokens; ++token)
+  for (int token = 0; token < tokens; ++token)
     for (int i = 0; i < kWidth; ++i) {
-      const auto at = std::size_t(cuda::tiled_index(i, token, room));
+      const auto at = std::size_t(cuda::tiled_index(kWidth, i, token, room));
       const std::uint16_t value = expected[std::size_t(token * kWidth + i)];
       differ += moved[at] != value || together[at] != value;
     }
@@ -191,7 +194,7 @@ TEST_CASE("Tiled rows, and their norm, are the same bits in another place", "[cu
 TEST_CASE("A tiled batch agrees with sums in double", "[cuda][sm_90][gpu]") {
   if (!runs_here()) return;
   for (const QuantFormat f : kFormats)
-    for (const int tokens : {1, 7, 8, 9, 16, 17, 32, 33, 64}) {
+    for (const int tokens : {1, 7, 8, 9, 16, 17, 32, 33, 64, 65, 300}) {
       check({f, kQ6_K, 1280, 100}, tokens);
       check({f, f, 256, 33}, tokens);
     }
@@ -203,6 +206,8 @@ TEST_CASE("A tiled batch agrees with sums in double", "[cuda][sm_90][gpu]") {
   check({kQ4_K, kQ4_K, 256 * 17, 257}, 40);
   check({kQ6_K, kQ6_K, 256 * 35, 129}, 5);
   check({kQ5_K, kQ6_K, 256 * 56, 1}, 64);
+  check({kQ4_K, kQ6_K, 256 * 56, 40}, 100);
+  check({kQ4_K, kQ6_K, 256 * 16, 130}, 512);
   check({kQ6_K, kQ4_K, 1024, 40}, 3);  // two launches
 }
 
@@ -210,6 +215,7 @@ TEST_CASE("Gate and up of a tiled batch", "[cuda][sm_90][gpu]") {
   if (!runs_here()) return;
   for (const QuantFormat f : kFormats)
     for (const int tokens : {3, 12, 32, 50}) check_gate_up(f, tokens);
+  for (const int tokens : {90, 257}) check_gate_up(kQ6_K, tokens);
 }
 
 TEST_CASE("Gate and up of a tiled batch with GELU between them", "[cuda][sm_90][gpu][traits]") {
@@ -223,7 +229,7 @@ TEST_CASE("A tiled batch is bit-identical in every run, whatever its neighbours 
   if (!runs_here()) return;
   constexpr std::int64_t kColumns = 35 * 256, kRows = 300;  // clusters of seven blocks
   for (const QuantFormat f : {kQ4_K, kQ6_K})
-    for (const int tokens : {8, 64}) {
+    for (const int tokens : {8, 64, 300}) {
       const Weights w(f, kColumns, kRows);
       const PlanesOnDevice soa(w);
       std::vector<float> x = activations(tokens, kColumns);

@@ -72,7 +72,7 @@ void StepInputs::place(std::span<const SequenceStep> sequences, const RowOrder& 
   }
   for (const int i : order.chunks) {
     const SequenceStep& s = sequences[std::size_t(i)];
-    chunks_.push_back({row, int(s.tokens.size()), table, all_logits || s.sampler});
+    chunks_.push_back({row, int(s.tokens.size()), table, s.cached, all_logits || s.sampler});
     add(s);
   }
   const auto used = std::size_t(table) * std::size_t(shape.table) * sizeof(std::byte*);

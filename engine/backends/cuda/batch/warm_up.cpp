@@ -16,7 +16,7 @@ constexpr std::int32_t kToken = 0;
 
 // Lengths of prompts, of which no two run the same kernels. Up to kMaxSmallBatch tokens the
 // program's own are chosen: one for each number up to 8, then one for every 8 tokens. Above, cuBLAS
-// chooses: half of its narrowest tile apart, or less.
+// chooses, half of its narrowest tile apart, or less; Hopper's own tiles are wider.
 std::vector<TokenCount> lengths_of_prompts(TokenCount longest) {
   constexpr TokenCount kEach = 8, kApartSmall = 4, kApart = 32;
   std::vector<TokenCount> all;

@@ -4,6 +4,7 @@
 #include "engine/backends/cuda/forward/batch_experts.cuh"
 #include "engine/backends/cuda/forward/batch_products.cuh"
 #include "engine/kernels/cuda/activations/elementwise.cuh"
+#include "engine/kernels/cuda/activations/tile_order.hpp"
 #include "engine/kernels/cuda/attention/prefill_attention.cuh"
 #include "engine/kernels/cuda/kv/rope_and_store.cuh"
 
@@ -16,19 +17,20 @@ namespace {
 constexpr int kMaxUnthrottledTokens = 512;
 
 // batch.x = the attention output of a layer for vectors.projected, whose keys and values are stored
-// in `cache`.
-void attend_batch(const ForwardContext& f, const Cache& cache, int layer, int tokens) {
-  const ActivationBuffers& v = f.buffers.vectors;
+// in `cache`; true: tiled.
+bool attend_batch(const ForwardContext& f, const Cache& cache, TokenCount cached, int layer,
+                  int tokens) {
   if (const DeviceLayer& w = f.layer(layer); w.latent) {
     attend_latent_batch(f.stream, w, {cache, 0, {f.buffers.token.position}}, 0, tokens,
                         latent_batch(f));
-    return make_latent_values(f.stream, w, tokens, latent_batch(f));
+    make_latent_values(f.stream, w, tokens, latent_batch(f));
+    return false;
   }
-  const AttentionShape& a = f.layer(layer).attention;
-  attend_causally(
-      f.stream,
-      {v.queries, tokens, a.heads, window_of(a), 0, soft_cap(f, layer), f.layer(layer).sinks},
-      cache, 0, f.buffers.token.position, f.buffers.batch.x);
+  const bool tiled = takes_tiled_attention(f, f.layer(layer), tokens);
+  attend_causally(f.stream, prompt_attention(f, layer, {0, tokens, cached}), cache, 0,
+                  f.buffers.token.position,
+                  {f.buffers.batch.x, 0, tiled ? tiled_tokens(tokens) : 0});
+  return tiled;
 }
 
 void place_tokens(const ForwardContext& f, const Cache& cache, int layer, int tokens) {
@@ -41,36 +43,40 @@ void place_tokens(const ForwardContext& f, const Cache& cache, int layer, int to
 }
 
 // Attention over the GPU's cache.
-void attend_on_gpu(const ForwardContext& f, KvState& kv, int layer, int tokens) {
+bool attend_on_gpu(const ForwardContext& f, KvState& kv, TokenCount cached, int layer, int tokens) {
   const int source = cached_layer(f.layer(layer).rule, layer);
   const int kept = kv.cache().layer(source);
   const Cache cache = kv.cache().view(source);
   place_tokens(f, cache, layer, tokens);
   kv.await(kept);
-  attend_batch(f, cache, layer, tokens);
+  const bool tiled = attend_batch(f, cache, cached, layer, tokens);
   kv.done(kept);
+  return tiled;
 }
 
 // Attention over the cache of an offloaded layer, which was copied from the host's cache and is
 // copied back to it.
-void attend_staged(const ForwardContext& f, StagedCache& cache, TokenCount cached, int layer,
+bool attend_staged(const ForwardContext& f, StagedCache& cache, TokenCount cached, int layer,
                    int tokens) {
   place_tokens(f, cache.view(layer), layer, tokens);
-  attend_batch(f, cache.view(layer), layer, tokens);
+  const bool tiled = attend_batch(f, cache.view(layer), cached, layer, tokens);
   cache.store(layer, cached, tokens);
+  return tiled;
 }
 
-// batch.x = the attention output of a layer, from vectors.projected
-void attend(State& s, TokenCount cached, int layer, int tokens) {
+// batch.x = the attention output of a layer, from vectors.projected; true: tiled
+bool attend(State& s, TokenCount cached, int layer, int tokens) {
   const ForwardContext f = s.forward();
+  bool tiled = false;
   if (s.on_host().cache(layer))
     attend_on_host(f, *s.host, layer, cached, tokens);
   else if (s.on_host().layer(layer))
-    attend_staged(f, s.streamed.cache(), cached, layer, tokens);
+    tiled = attend_staged(f, s.streamed.cache(), cached, layer, tokens);
   else
-    attend_on_gpu(f, s.kv, layer, tokens);
+    tiled = attend_on_gpu(f, s.kv, cached, layer, tokens);
   if (f.layer(layer).attention_gate)
     multiply_by_gates(f.stream, gated_rows(f, f.layer(layer)), tokens, f.buffers.batch.x);
+  return tiled;
 }
 
 // hidden += a recurrent layer's mixer of the first rows
@@ -104,8 +110,7 @@ void queue_layer(State& s, const PrefillOffload& offload, TokenCount cached, int
       case FusedBlock::kLayerInput: add_layer_input(f, w, layer, tokens); break;
       case FusedBlock::kAttention:
         project_qkv(f, w, tokens);
-        attend(s, cached, layer, tokens);
-        add_attention_output(f, w, tokens);
+        add_attention_output(f, w, tokens, attend(s, cached, layer, tokens));
         break;
       case FusedBlock::kFfn: add_ffn(f, w, tokens); break;
       case FusedBlock::kExperts: experts(s, offload, cached, layer, tokens); break;

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/error.hpp"
 #include "engine/backends/cuda/forward/branch.cuh"
 #include "engine/backends/cuda/forward/joined_matrices.hpp"
 #include "engine/kernels/cuda/activations/mlp_rows.cuh"
@@ -73,17 +74,27 @@ bool is_small_batch(const ForwardContext& f, int tokens, Matrices matrices) {
              matrices, [](const DeviceMatrix* m) { return supports_small_batch_gemm(m->format); });
 }
 
-// Products of tiled activations. There is room for these behind the rows of batch.x in a batch of
-// fewer tokens than buffers have room for.
+// Products of tiled activations: buffers have room for whole tiles.
 bool is_tiled(const ForwardContext& f, int tokens, Matrices matrices) {
-  return tokens <= kMaxTiledTokens && tokens + tiled_tokens(tokens) <= f.buffers.vectors.tokens &&
+  return tokens <= kMaxTiledTokens && padded_tokens(tokens) <= f.buffers.vectors.tokens &&
          has_tiled_gemm() && std::ranges::all_of(matrices, [](const DeviceMatrix* m) {
            return supports_tiled_gemm(m->format) && m->columns % kTileColumns == 0;
          });
 }
 
-// The first rows of batch.x, tiled.
+// True if rows of batch.x can be tiled: they are written behind these.
+bool has_room_to_tile(const ForwardContext& f, int tokens, std::int64_t columns) {
+  return (tokens + padded_tokens(tokens)) * columns <= f.buffers.batch.x_values;
+}
+
+// True if a matrix takes rows of batch.x tiled.
+bool takes_tiled_rows(const ForwardContext& f, int tokens, const DeviceMatrix& w) {
+  return is_tiled(f, tokens, {&w}) && has_room_to_tile(f, tokens, w.columns);
+}
+
+// The first rows of batch.x, tiled; has_room_to_tile().
 TiledBatch tiled_rows(const ForwardContext& f, int tokens, std::int64_t columns) {
+  RIGCAST_ASSERT(has_room_to_tile(f, tokens, columns));
   __half* const to = f.buffers.batch.x + tokens * columns;
   tile_rows(f.stream, {f.buffers.batch.x, tokens}, columns, to);
   return {to, tokens};
@@ -128,15 +139,20 @@ bool has_tiled_qkv(const ForwardContext& f, const DeviceLayer& w, int tokens) {
 }
 bool has_tiled_ffn(const ForwardContext& f, int tokens, const DeviceMatrix& gate,
                    const DeviceMatrix& up, const DeviceMatrix& down) {
-  if (!gate) return up.rows % kTileColumns == 0 && is_tiled(f, tokens, {&up, &down});
+  if (!gate)
+    return tokens <= f.buffers.small_batch.tokens && up.rows % kTileColumns == 0 &&
+           is_tiled(f, tokens, {&up, &down});
   return gate.format == up.format && gate.rows % kTileColumns == 0 &&
          is_tiled(f, tokens, {&gate, &up, &down});
 }
 bool has_tiled_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   return has_tiled_ffn(f, tokens, w.gate, w.up, w.down);
 }
-// A norm that attention and the FFN or a mixer both read is tiled for both, or for neither.
-bool has_tiled_norm(const ForwardContext& f, const DeviceLayer& w, int tokens, bool own) {
+// A norm that attention and the FFN or a mixer both read is tiled for both, or for neither. Rows
+// that have none are tiled as they are; those of a parallel FFN are there already.
+bool has_tiled_norm(const ForwardContext& f, const DeviceLayer& w, const Norm& by, int tokens,
+                    bool own) {
+  if (!by.weight && !w.parallel_ffn && !has_room_to_tile(f, tokens, f.hidden())) return false;
   if (w.parallel_mixer && !(has_tiled_qkv(f, w, tokens) && is_tiled(f, tokens, {&w.mixer_in})))
     return false;
   return own && (!w.parallel_ffn || (has_tiled_qkv(f, w, tokens) && has_tiled_ffn(f, w, tokens)));
@@ -173,7 +189,7 @@ void add_large_batch(const ForwardContext& f, const BranchMatrix& m, int tokens)
 // 3.3 instead of 2.1 (H100).
 void multiply_attention(const ForwardContext& f, const BranchMatrix& m, int tokens, bool tiled) {
   if (tiled) return add_tiled(f, m, {f.buffers.batch.x, tokens}, Start::kAfter);
-  if (is_tiled(f, tokens, {&m.w}))
+  if (takes_tiled_rows(f, tokens, m.w))
     return add_tiled(f, m, tiled_rows(f, tokens, m.w.columns), Start::kAfter);
   if (is_small_batch(f, tokens, {&m.w})) return add_small_batch(f, m, {f.buffers.batch.x, tokens});
   add_large_batch(f, m, tokens);
@@ -299,7 +315,7 @@ void multiply_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens,
   const Norm by{w.ffn_norm, f.hyper().norm_eps};
   const GateUp first{w.gate, w.up, w.gate_function};
   __half* const place = place_of_norm(f, w);
-  if (has_tiled_norm(f, w, tokens, has_tiled_ffn(f, w, tokens))) {
+  if (has_tiled_norm(f, w, by, tokens, has_tiled_ffn(f, w, tokens))) {
     const TiledBatch x =
         w.parallel_ffn ? TiledBatch{place, tokens} : tiled_norm(f, by, tokens, place);
     return w.gate ? multiply_tiled_ffn(f, first, x, down)
@@ -334,7 +350,7 @@ namespace {
 // One product of the rows at batch.x.
 void multiply_rows(const ForwardContext& f, const DeviceMatrix& w, int tokens, float* to) {
   const SmallBatchJob job{w, to};
-  if (is_tiled(f, tokens, {&w}))
+  if (takes_tiled_rows(f, tokens, w))
     return tiled_gemm({&job, 1}, tiled_rows(f, tokens, w.columns), {w.rows}, f.stream);
   if (!is_small_batch(f, tokens, {&w})) return multiply(f, {&w}, tokens, {to});
   small_batch_gemm({&job, 1}, {f.buffers.batch.x, tokens}, {w.rows}, f.stream);
@@ -371,7 +387,7 @@ void project_qkv(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   const std::int64_t stride =
       qkv_width(w.attention) + (w.attention_gate ? q_width(w.attention) : 0);
   const PlacedNorm by{attention_norm(f, w), place_of_norm(f, w)};
-  const bool tiled = has_tiled_norm(f, w, tokens, has_tiled_qkv(f, w, tokens));
+  const bool tiled = has_tiled_norm(f, w, by.by, tokens, has_tiled_qkv(f, w, tokens));
   // Without keys of its own: it attends to another layer's cache.
   if (!w.k) return project(f, by, {&w.q}, tokens, tiled, {v.projected, q_width(w.attention)});
   project(f, by, {&w.q, &w.k, &value_matrix(w)}, tokens, tiled,
@@ -383,8 +399,8 @@ void project_mixer(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   const PlacedNorm by{attention_norm(f, w), place_of_norm(f, w), w.parallel_mixer};
   const Projected to{f.buffers.vectors.mixed, mixed_width(w)};
   const auto project_all = [&](Matrices matrices) {
-    project(f, by, matrices, tokens, has_tiled_norm(f, w, tokens, is_tiled(f, tokens, matrices)),
-            to);
+    project(f, by, matrices, tokens,
+            has_tiled_norm(f, w, by.by, tokens, is_tiled(f, tokens, matrices)), to);
   };
   if (w.mixer_alpha)
     project_all({&w.mixer_in, &w.mixer_gate, &w.mixer_alpha, &w.mixer_beta});
@@ -397,7 +413,7 @@ void project_mixer(const ForwardContext& f, const DeviceLayer& w, int tokens) {
 }
 
 bool takes_tiled_attention(const ForwardContext& f, const DeviceLayer& w, int tokens) {
-  return is_tiled(f, tokens, {&w.output});
+  return !w.attention_gate && is_tiled(f, tokens, {&w.output});
 }
 
 void add_attention_output(const ForwardContext& f, const DeviceLayer& w, int tokens, bool tiled) {
@@ -422,7 +438,8 @@ void multiply_shared_expert(const ForwardContext& f, const DeviceLayer& w, int t
                             const FfnRows& out) {
   const GateUp first{w.first_of_shared(), w.shared_up, w.gate_function};
   const BranchMatrix down{w.shared_down, nullptr, out};
-  if (has_tiled_ffn(f, tokens, w.first_of_shared(), w.shared_up, w.shared_down))
+  if (has_tiled_ffn(f, tokens, w.first_of_shared(), w.shared_up, w.shared_down) &&
+      has_room_to_tile(f, tokens, f.hidden()))
     return multiply_tiled_ffn(f, first, tiled_rows(f, tokens, f.hidden()), down);
   multiply_ffn_of_rows(f, first, f.buffers.batch.x, tokens, down);
 }
@@ -432,7 +449,7 @@ void make_layer_inputs(const ForwardContext& f, const std::int32_t* ids, int tok
   if (!w) return;
   const SmallBatchJob job{w, f.buffers.vectors.layer_inputs};
   const __half* const x = norm(f, {}, tokens, f.buffers.batch.x);
-  if (is_tiled(f, tokens, {&w}))
+  if (takes_tiled_rows(f, tokens, w))
     tiled_gemm({&job, 1}, tiled_rows(f, tokens, f.hidden()), {w.rows}, f.stream);
   else if (is_small_batch(f, tokens, {&w}))
     small_batch_gemm({&job, 1}, {x, tokens}, {w.rows}, f.stream);
@@ -449,7 +466,8 @@ void add_layer_input(const ForwardContext& f, const DeviceLayer& w, int layer, i
   const Branch branch(f, w.input_norm, 0, w.input_scale);
   const BranchMatrix projection = of_branch(w.input_projection, nullptr, branch);
   const __half* const x = norm(f, {}, tokens, f.buffers.batch.x);
-  if (has_tiled_ffn(f, tokens, {}, w.input_gate, w.input_projection))
+  if (has_tiled_ffn(f, tokens, {}, w.input_gate, w.input_projection) &&
+      has_room_to_tile(f, tokens, f.hidden()))
     multiply_tiled_mlp(f, gate, tiled_rows(f, tokens, f.hidden()), projection);
   else
     multiply_mlp(f, gate, {x, tokens}, projection);
@@ -461,7 +479,7 @@ void multiply_head(const ForwardContext& f, int rows, float* logits) {
   const int vocabulary = int(f.spec().vocabulary);
   const float* const bias = f.model.gpu.head_bias;
   const SmallBatchJob job{w, logits, bias};
-  if (is_tiled(f, rows, {&w})) {
+  if (takes_tiled_rows(f, rows, w)) {
     tiled_gemm({&job, 1}, tiled_rows(f, rows, w.columns), {vocabulary}, f.stream);
   } else if (has_small_batch_gemm() && supports_small_batch_gemm(w.format)) {
     small_batch_gemm({&job, 1}, {f.buffers.batch.x, rows}, {vocabulary}, f.stream);

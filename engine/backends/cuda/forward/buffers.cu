@@ -56,6 +56,7 @@ void allocate_activations(ActivationBuffers& v, const Model& model, int ubatch, 
   }
   v.memory = all.allocate(vram);
   v.tokens = ubatch;
+  v.projected_floats = sizes.projected;
 }
 
 void allocate_token_buffers(DecodeBuffers& v, const Model& model, int splits, Vram& vram) {
@@ -143,6 +144,7 @@ void Buffers::allocate_for_batches(const Model& model, std::int64_t fp16_weights
   many.add(batch.weights, fp16_weights);
   many.add(batch.shared_weights, vectors.tokens);
   batch.memory = many.allocate(vram);
+  batch.x_values = sizes.x;
   // Only cuBLAS writes this memory, and initcheck does not see its writes.
   RIGCAST_CUDA_CALL(cudaMemsetAsync(batch.ffn_hidden, 0,
                                     std::size_t(sizes.ffn_hidden) * sizeof(__half), stream.get()));

@@ -131,6 +131,22 @@ LatentBatch latent_batch(const ForwardContext& f) {
           reinterpret_cast<__half*>(b.vectors.projected)};
 }
 
+PrefillAttention prompt_attention(const ForwardContext& f, int layer, const PromptRows& rows) {
+  const DeviceLayer& w = f.layer(layer);
+  const ActivationBuffers& v = f.buffers.vectors;
+  PrefillAttention a;
+  a.queries = v.queries + std::int64_t(rows.first) * q_width(w.attention);
+  a.tokens = rows.count;
+  a.heads = w.attention.heads;
+  a.window = window_of(w.attention);
+  a.cap = soft_cap(f, layer);
+  a.sinks = w.sinks;
+  a.partials = v.projected;
+  a.partial_floats = v.projected_floats;
+  a.context = int(rows.cached) + rows.count;
+  return a;
+}
+
 SoftCap soft_cap(const ForwardContext& f, int layer) {
   return SoftCap::of(f.layer(layer).rule.softcap);
 }

@@ -10,6 +10,7 @@
 #include "engine/cuda/cublas/matmul.cuh"
 #include "engine/cuda/cuda_stream.cuh"
 #include "engine/kernels/cuda/activations/elementwise.cuh"
+#include "engine/kernels/cuda/attention/prefill_attention.cuh"
 #include "engine/kernels/cuda/attention/soft_cap.cuh"
 #include "engine/kernels/cuda/kv/cache.cuh"
 #include "engine/kernels/cuda/kv/new_tokens.cuh"
@@ -70,6 +71,16 @@ LatentRows latent_inputs(const ForwardContext& f, int layer, int tokens);
 /// Memory of a batch's latent attention. Its rows are written over the projections, which are
 /// queries by then.
 LatentBatch latent_batch(const ForwardContext& f);
+
+/// Rows of a step that are consecutive tokens of a sequence, which has `cached` tokens before them.
+struct PromptRows {
+  int first = 0, count = 0;
+  TokenCount cached = 0;
+};
+
+/// The attention of these rows. Partial results are written over vectors.projected, which are keys,
+/// values and queries by then.
+PrefillAttention prompt_attention(const ForwardContext& f, int layer, const PromptRows& rows);
 
 /// The bound of a layer's scores.
 SoftCap soft_cap(const ForwardContext& f, int layer);

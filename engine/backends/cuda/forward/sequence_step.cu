@@ -79,15 +79,12 @@ void attend_to_latent_rows(const ForwardContext& f, const SequenceRows& step,
   make_latent_values(f.stream, w, step.rows, batch);
 }
 
+// batch.x = the attention output of a chunk's rows; `tiled` as of attend_singles().
 void attend_chunk(const ForwardContext& f, const SequenceRows& step, const PromptChunk& chunk,
-                  const Cache& cache, int layer) {
-  const AttentionShape& a = f.layer(layer).attention;
-  const std::int64_t first = std::int64_t(chunk.first_row) * q_width(a);
-  attend_causally(f.stream,
-                  {f.buffers.vectors.queries + first, chunk.rows, a.heads, window_of(a), 0,
-                   soft_cap(f, layer), f.layer(layer).sinks},
+                  const Cache& cache, int layer, int tiled) {
+  attend_causally(f.stream, prompt_attention(f, layer, {chunk.first_row, chunk.rows, chunk.cached}),
                   cache.of_sequence(chunk.sequence), 0, step.at.position + chunk.first_row,
-                  f.buffers.batch.x + first);
+                  {f.buffers.batch.x, chunk.first_row, tiled});
 }
 
 // batch.x = the attention output of all rows; true: tiled. Kernels read keys and values before the
@@ -105,12 +102,12 @@ bool attend_on_gpu(const ForwardContext& f, KvState& kv, const SequenceRows& ste
   norm_wide_heads(f, layer, step.rows);
   rope_and_store(f.stream, new_token_inputs(f, layer), cache, 0, step.rows, step.at,
                  f.buffers.vectors.queries);
-  const bool tiled = step.chunks.empty() && !f.layer(layer).attention_gate &&
-                     takes_tiled_attention(f, f.layer(layer), step.rows);
-  attend_singles(f, step, cache, layer, tiled ? tiled_tokens(step.rows) : 0);
-  for (const PromptChunk& chunk : step.chunks) attend_chunk(f, step, chunk, cache, layer);
+  const int tiled =
+      takes_tiled_attention(f, f.layer(layer), step.rows) ? tiled_tokens(step.rows) : 0;
+  attend_singles(f, step, cache, layer, tiled);
+  for (const PromptChunk& chunk : step.chunks) attend_chunk(f, step, chunk, cache, layer, tiled);
   kv.done(kept);
-  return tiled;
+  return tiled > 0;
 }
 
 void queue_attention(State& s, const SequenceRows& step, int layer) {

@@ -16,6 +16,7 @@ namespace rigcast::engine::cuda {
 struct PromptChunk {
   int first_row = 0, rows = 0;
   int sequence = 0;
+  TokenCount cached = 0;      // the sequence's tokens before these
   bool wants_logits = false;  // of its last row
 };
 

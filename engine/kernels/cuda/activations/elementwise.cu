@@ -196,14 +196,15 @@ __global__ void rms_norm_kernel(Batch batch, Rows x, Addition addition, Norm nor
 }
 
 // The values of four columns are in two places: those of even and of odd columns.
-__device__ __forceinline__ void store_tiled(const Pack<4>& pack, int i, int token, int tiled,
-                                            __half* out) {
+__device__ __forceinline__ void store_tiled(const Pack<4>& pack, int width, int i, int token,
+                                            int tiled, __half* out) {
 #pragma unroll
   for (int odd = 0; odd < 2; ++odd) {
     Stored<__half, 2> pair;
     narrow(pack.v[odd], pair.v[0]);
     narrow(pack.v[odd + 2], pair.v[1]);
-    *reinterpret_cast<Stored<__half, 2>*>(out + tiled_index(4 * i + odd, token, tiled)) = pair;
+    *reinterpret_cast<Stored<__half, 2>*>(out + tiled_index(width, 4 * i + odd, token, tiled)) =
+        pair;
   }
 }
 
@@ -256,7 +257,7 @@ __global__ void __launch_bounds__(kMaxNormThreads)
     for (int k = 0; k < 4; ++k)
       pack.v[k] =
           kMean ? (pack.v[k] - mean) * scale * by.v[k] + bias.v[k] : pack.v[k] * scale * by.v[k];
-    store_tiled(pack, i, int(blockIdx.x), tiled, out);
+    store_tiled(pack, 4 * packs, i, int(blockIdx.x), tiled, out);
   };
 #pragma unroll
   for (int n = 0; n < kHeld; ++n)

@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kThreads)
   const float values[4] = {x.x, x.y, x.z, x.w}, times[4] = {by.x, by.y, by.z, by.w};
 #pragma unroll
   for (int i = 0; i < 4; ++i)
-    out[tiled > 0 ? tiled_index(column + i, token, tiled) : at + i] =
+    out[tiled > 0 ? tiled_index(width, column + i, token, tiled) : at + i] =
         clamped(rows.function(values[i]) * times[i]);
 }
 
@@ -43,7 +43,8 @@ __global__ void __launch_bounds__(kThreads)
 void apply_mlp(const Stream& stream, const Batch& batch, const MlpRows& rows, __half* out,
                int tiled) {
   RIGCAST_ASSERT(batch.width % 4 == 0 && batch.tokens <= kMaxRows);
-  RIGCAST_ASSERT(tiled == 0 || (batch.width % kTileColumns == 0 && batch.tokens <= tiled));
+  RIGCAST_ASSERT(tiled == 0 ||
+                 (batch.width % kTileColumns == 0 && batch.tokens <= kMaxTiledTokens));
   if (batch.tokens == 0 || batch.width == 0) return;
   const dim3 grid((unsigned(batch.width) / 4 + kThreads - 1) / kThreads, unsigned(batch.tokens));
   launch(stream, {grid, dim3(kThreads)}, Start::kEarly, apply_mlp_kernel, batch.width, rows, out,

@@ -21,15 +21,30 @@ RIGCAST_HOST_DEVICE constexpr std::int64_t tiled_columns(std::int64_t columns) {
   return (columns + kTileColumns - 1) / kTileColumns * kTileColumns;
 }
 
-/// The largest batch of tiled activations.
-inline constexpr int kMaxTiledTokens = 64;
+/// The largest batch of tiled activations. With more tokens, cuBLAS is faster, and writing weights
+/// out as F16 counts little: 2,284 us for a layer's products with 4,096 in place of 2,617, and 675
+/// in place of 656 with 1,024 (8B Q4_K_M, H200).
+inline constexpr int kMaxTiledTokens = 1024;
 
-/// The tokens for which a tile has room: 8, 16, 32 or 64.
+/// The tokens for which a tile has room. With 256, a multiprocessor runs one block instead of two,
+/// which converts each weight half as often.
 RIGCAST_HOST_DEVICE constexpr int tiled_tokens(int tokens) {
-  return tokens <= 8 ? 8 : tokens <= 16 ? 16 : tokens <= 32 ? 32 : 64;
+  return tokens <= 8     ? 8
+         : tokens <= 16  ? 16
+         : tokens <= 32  ? 32
+         : tokens <= 64  ? 64
+         : tokens <= 128 ? 128
+                         : 256;
 }
 
-/// The index of a token's column among activations that are tiled for `tiled` tokens.
+/// The tokens for which a batch has room, in tiles of tiled_tokens(tokens): all columns of the
+/// first tile's tokens come first.
+RIGCAST_HOST_DEVICE constexpr int padded_tokens(int tokens) {
+  const int tile = tiled_tokens(tokens);
+  return (tokens + tile - 1) / tile * tile;
+}
+
+/// The index of a token's column in a tile of `tiled` tokens.
 RIGCAST_HOST_DEVICE constexpr std::int64_t tiled_index(std::int64_t column, int token, int tiled) {
   const int in_tile = int(column % kTileColumns), unit = in_tile / 32, in_unit = in_tile % 32;
   const int word = in_unit % 16 / 4, byte = in_unit % 4;
@@ -37,6 +52,12 @@ RIGCAST_HOST_DEVICE constexpr std::int64_t tiled_index(std::int64_t column, int 
   const int half = byte % 2, place = 2 * (unit % 4) + byte / 2;
   return column / kTileColumns * kTileColumns * tiled + ((step * 2 + half) * tiled + token) * 8 +
          place;
+}
+
+/// The same among rows of `width` columns of any number of tokens.
+RIGCAST_HOST_DEVICE constexpr std::int64_t tiled_index(std::int64_t width, std::int64_t column,
+                                                       int token, int tiled) {
+  return token / tiled * width * tiled + tiled_index(column, token % tiled, tiled);
 }
 
 /// The first of a step's columns: it has this and the next three, and the same of the three units

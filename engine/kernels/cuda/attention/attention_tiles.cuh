@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "engine/cuda/shared_address.cuh"
 #include "engine/kernels/cuda/kv/cache.cuh"
 
 namespace rigcast::engine::cuda {
@@ -36,10 +37,6 @@ __device__ __forceinline__ int first_seen(int position, int window) {
 /// rows read at one column touch every bank once.
 template <int kDim>
 inline constexpr int kTileStride = kDim + 8;
-
-__device__ __forceinline__ std::uint32_t shared_address(const void* at) {
-  return std::uint32_t(__cvta_generic_to_shared(at));
-}
 
 // Copies 16 bytes to shared memory, or writes zeros without reading the source.
 __device__ __forceinline__ void copy_async_or_zero(std::uint32_t to, Bytes from, bool copy) {

@@ -10,7 +10,8 @@ namespace rigcast::engine::cuda {
 namespace {
 
 constexpr int kWarps = 8;
-constexpr int kAtOnce = 6;  // partials that a warp loads at once
+constexpr int kAtOnce = 6;     // partials that a warp loads at once
+constexpr int kFewSplits = 8;  // a thread merges so many by itself
 
 // (m, l, o) of one column. {-INFINITY, 0, 0}: no tokens.
 struct Column {
@@ -84,6 +85,49 @@ __global__ void __launch_bounds__(32 * kWarps)
   if (quantized.q) quantize_32(x, int(blockIdx.x), lane, quantized);
 }
 
+static_assert(kFewSplits <= kWarps);
+
+// A thread merges the partials of four columns, in the order in which merge() does: both give the
+// same bits where there are at most kWarps partials.
+__global__ void __launch_bounds__(128)
+    merge_few(Partials partials, int count, int heads, int dim, HalfRows out, Sinks sinks) {
+  allow_next_kernel();
+  const int width = heads * dim, column = int(blockIdx.x * 128 + threadIdx.x) * 4;
+  if (column >= width) return;
+  const int head = column / dim;
+  const std::int64_t row = blockIdx.y;
+  const float* const m = partials.m + row * count * heads + head;
+  const float* const l = partials.l + row * count * heads + head;
+  const float* const o = partials.o + row * count * width + column;
+  const float sink = sinks ? sinks[head] : 0;
+  wait_for_inputs();
+  float ms[kFewSplits];
+  float4 os[kFewSplits];
+  float m_all = -INFINITY, l_all = 0;
+#pragma unroll
+  for (int i = 0; i < kFewSplits; ++i) {
+    ms[i] = i < count ? m[i * heads] : -INFINITY;
+    if (i < count) os[i] = *reinterpret_cast<const float4*>(o + std::int64_t(i) * width);
+    m_all = fmaxf(m_all, ms[i]);
+  }
+  float4 sum = make_float4(0, 0, 0, 0);
+#pragma unroll
+  for (int i = 0; i < kFewSplits; ++i) {
+    if (ms[i] == -INFINITY) continue;
+    const float weight = power_of_2(ms[i] - m_all);
+    l_all += weight * l[i * heads];
+    sum.x += weight * os[i].x;
+    sum.y += weight * os[i].y;
+    sum.z += weight * os[i].z;
+    sum.w += weight * os[i].w;
+  }
+  if (sinks) l_all += sink_term(sink, m_all);
+  const float x[4] = {sum.x, sum.y, sum.z, sum.w};
+#pragma unroll
+  for (int k = 0; k < 4; ++k)
+    out.to[index_in(out, row, width, column + k)] = __float2half_rn(__fdiv_rn(x[k], l_all));
+}
+
 }  // namespace
 
 void merge_partials(const Stream& stream, const Partials& partials, int count, int heads,
@@ -96,7 +140,13 @@ void merge_partials(const Stream& stream, const Partials& partials, int count, i
 void merge_rows(const Stream& stream, const Partials& partials, int rows, int splits, int heads,
                 int head_dim, const HalfRows& out, Sinks sinks) {
   if (rows < 1) return;
-  const dim3 grid(unsigned(heads * head_dim / 32), unsigned(rows));
+  const int width = heads * head_dim;
+  if (splits <= kFewSplits && head_dim % 4 == 0) {
+    const dim3 few(unsigned((width + 511) / 512), unsigned(rows));
+    return launch(stream, {few, dim3(128)}, Start::kEarly, merge_few, partials, splits, heads,
+                  head_dim, out, sinks);
+  }
+  const dim3 grid(unsigned(width / 32), unsigned(rows));
   launch(stream, {grid, dim3(32 * kWarps)}, Start::kEarly, merge, partials, splits, heads, head_dim,
          static_cast<float*>(nullptr), QuantizedActivations{}, out, sinks);
 }

@@ -50,7 +50,7 @@ struct HalfRows {
 __device__ inline std::int64_t index_in(const HalfRows& rows, std::int64_t row, std::int64_t width,
                                         std::int64_t column) {
   row += rows.first;
-  return rows.tiled > 0 ? tiled_index(column, int(row), rows.tiled) : row * width + column;
+  return rows.tiled > 0 ? tiled_index(width, column, int(row), rows.tiled) : row * width + column;
 }
 #endif
 

@@ -5,24 +5,13 @@
 
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/attention/attention_tiles.cuh"
+#include "engine/kernels/cuda/attention/hopper_attention.cuh"
+#include "engine/kernels/cuda/attention/prefill_rows.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr float kNoScore = -1e30f;  // the initial m; finite, so that a row may see no token of a
-                                    // tile
-
-// The query heads of a KV head's group are rows, token by token: row r is head r % group of token r
-// / group. A block computes kRows of them, so each read of the cache serves the whole group.
-struct Task {
-  const __half* queries;
-  __half* out;
-  int heads, group, dim, window, layer, rows;
-  SoftCap cap;
-  Sinks sinks;
-};
-
 // The shape of a block: kProducts products of 16 rows for each warp, kKeys keys at once.
 template <int kWidth, int kProductsOfWarp, int kKeysAtOnce = kWidth <= 128 ? 64 : 32,
           int kWarpsOfBlock = kWarps>
@@ -40,18 +29,12 @@ struct Sizes {
 };
 
 template <class S>
-int parts_of(const Task& t) {
+int parts_of(const PrefillTask& t) {
   return (t.rows + S::kRows - 1) / S::kRows;
 }
 
-__device__ __forceinline__ const __half* query_row(const Task& t, int head, int row) {
-  const int token = row / t.group;
-  return t.queries +
-         (std::int64_t(token) * t.heads + head * t.group + (row - token * t.group)) * t.dim;
-}
-
 template <class S>
-__device__ void start_queries(const Task& t, int head, int first_row, std::uint32_t to) {
+__device__ void start_queries(const PrefillTask& t, int head, int first_row, std::uint32_t to) {
   constexpr int kChunks = S::kDim / 8;
 #pragma unroll 4
   for (int i = int(threadIdx.x); i < S::kRows * kChunks; i += S::kThreads) {
@@ -148,69 +131,6 @@ struct Tile {
   }
 };
 
-// The accumulator of a warp: rows lane / 4 and lane / 4 + 8 of product i.
-template <class S>
-struct SoftmaxAccumulator {
-  float o[S::kProducts][S::kValues / 8][4];
-  float m[S::kProducts][2], l[S::kProducts][2];
-
-  __device__ __forceinline__ void clear() {
-#pragma unroll
-    for (int i = 0; i < S::kProducts; ++i) {
-      m[i][0] = m[i][1] = kNoScore;
-      l[i][0] = l[i][1] = 0;
-#pragma unroll
-      for (int d = 0; d < S::kValues / 8; ++d)
-#pragma unroll
-        for (int k = 0; k < 4; ++k) o[i][d][k] = 0;
-    }
-  }
-
-  // Turns scores into probabilities. m is a whole number near the largest score, so it seldom
-  // changes.
-  __device__ __forceinline__ void weigh(typename S::Scores& s) {
-    float scale[S::kProducts][2];
-    bool moved = false;
-#pragma unroll
-    for (int i = 0; i < S::kProducts; ++i)
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        float largest = fmaxf(s[i][0][2 * h], s[i][0][2 * h + 1]);
-#pragma unroll
-        for (int n = 1; n < S::kKeys / 8; ++n)
-          largest = fmaxf(largest, fmaxf(s[i][n][2 * h], s[i][n][2 * h + 1]));
-        const float m_new = fmaxf(m[i][h], exponent_for(row_max(largest)));
-        scale[i][h] = power_of_2(m[i][h] - m_new);
-        moved |= m[i][h] != m_new;
-        m[i][h] = m_new;
-      }
-    if (__any_sync(~0u, moved)) rescale(scale);
-#pragma unroll
-    for (int i = 0; i < S::kProducts; ++i)
-#pragma unroll
-      for (int n = 0; n < S::kKeys / 8; ++n)
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-          s[i][n][k] = power_of_2(s[i][n][k] - m[i][k / 2]);
-          l[i][k / 2] += s[i][n][k];
-        }
-  }
-
-  __device__ __forceinline__ void rescale(const float (&scale)[S::kProducts][2]) {
-#pragma unroll
-    for (int i = 0; i < S::kProducts; ++i)
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        l[i][h] *= scale[i][h];
-#pragma unroll
-        for (int d = 0; d < S::kValues / 8; ++d) {
-          o[i][d][2 * h] *= scale[i][h];
-          o[i][d][2 * h + 1] *= scale[i][h];
-        }
-      }
-  }
-};
-
 // s = queries times keys. Both addresses are this lane's.
 template <class S>
 __device__ __forceinline__ void score(std::uint32_t queries, std::uint32_t keys,
@@ -240,20 +160,10 @@ __device__ __forceinline__ void score(std::uint32_t queries, std::uint32_t keys,
   }
 }
 
-template <class S>
-__device__ __forceinline__ void bound_scores(const SoftCap& cap, typename S::Scores& s) {
-#pragma unroll
-  for (int i = 0; i < S::kProducts; ++i)
-#pragma unroll
-    for (int n = 0; n < S::kKeys / 8; ++n)
-#pragma unroll
-      for (int k = 0; k < 4; ++k) s[i][n][k] = cap(s[i][n][k]);
-}
-
 // o += probabilities times values.
 template <class S>
 __device__ __forceinline__ void mix_values(std::uint32_t values, const typename S::Scores& s,
-                                           SoftmaxAccumulator<S>& mix) {
+                                           PrefillAccumulator<S>& mix) {
 #pragma unroll
   for (int n = 0; n < S::kKeys / 16; ++n) {
     std::uint32_t p[S::kProducts][4];
@@ -275,117 +185,21 @@ __device__ __forceinline__ void mix_values(std::uint32_t values, const typename 
   }
 }
 
-// The positions of a lane's rows, and the tokens that they see. `kPieces`: the context is cut into
-// pieces of `window` tokens.
-template <class S, bool kPieces>
-struct VisibleTokens {
-  int at[S::kProducts][2];
-  int window;
-  int first, last;  // positions of the block's rows
-
-  __device__ VisibleTokens(const Task& t, int position, int first_row, int lane, int warp)
-      : window(kPieces        ? -t.window
-               : t.window > 0 ? t.window
-                              : 1 << 30) {
-    first = position + first_row / t.group;
-    last = position + min(first_row + S::kRows - 1, t.rows - 1) / t.group;
-#pragma unroll
-    for (int i = 0; i < S::kProducts; ++i)
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int row = first_row + (warp * S::kProducts + i) * 16 + lane / 4 + 8 * h;
-        at[i][h] = position + min(row, t.rows - 1) / t.group;
-      }
-  }
-
-  __device__ int begin() const {
-    return kPieces ? first / window * window : max(0, first + 1 - window);
-  }
-  __device__ int first_tile() const { return begin() / S::kKeys; }
-  __device__ int end_tile() const { return last / S::kKeys + 1; }
-
-  __device__ __forceinline__ void mask(int token, int lane, typename S::Scores& s) const {
-    if constexpr (kPieces) {
-      mask_pieces(token, lane, s);
-    } else {
-      if (token + S::kKeys - 1 <= first && token > last - window) return;
-#pragma unroll
-      for (int i = 0; i < S::kProducts; ++i)
-#pragma unroll
-        for (int n = 0; n < S::kKeys / 8; ++n)
-#pragma unroll
-          for (int k = 0; k < 4; ++k) {
-            const int key = token + n * 8 + lane % 4 * 2 + k % 2, own = at[i][k / 2];
-            if (key > own || key <= own - window) s[i][n][k] = -INFINITY;
-          }
-    }
-  }
-
-  __device__ __forceinline__ void mask_pieces(int token, int lane, typename S::Scores& s) const {
-    if (token + S::kKeys - 1 <= first && token >= last / window * window) return;
-#pragma unroll
-    for (int i = 0; i < S::kProducts; ++i)
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int own = at[i][h], from = own / window * window;
-#pragma unroll
-        for (int n = 0; n < S::kKeys / 8; ++n)
-#pragma unroll
-          for (int k = 0; k < 2; ++k) {
-            const int key = token + n * 8 + lane % 4 * 2 + k;
-            if (key > own || key < from) s[i][n][2 * h + k] = -INFINITY;
-          }
-      }
-  }
-};
-
-// Writes each warp's rows through the shared memory of its queries, 16 bytes at a time: elements
-// from `first` on.
-template <class S>
-__device__ void write_rows(const Task& t, int head, int first_row, int first,
-                           const SoftmaxAccumulator<S>& mix, __half* own, int lane) {
-#pragma unroll
-  for (int i = 0; i < S::kProducts; ++i)
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      float l = row_sum(mix.l[i][h]);
-      if (t.sinks) {
-        const int query = first_row + i * 16 + lane / 4 + 8 * h;
-        l += sink_term(t.sinks[head * t.group + query % t.group], mix.m[i][h]);
-      }
-      const float scale = 1.0f / l;
-      __half* row = own + (i * 16 + lane / 4 + 8 * h) * S::kStride + lane % 4 * 2;
-#pragma unroll
-      for (int d = 0; d < S::kValues / 8; ++d)
-        *reinterpret_cast<std::uint32_t*>(row + d * 8) =
-            pack_half2(mix.o[i][d][2 * h] * scale, mix.o[i][d][2 * h + 1] * scale);
-    }
-  __syncwarp();
-  const int chunks = min(S::kValues, t.dim - first) / 8;
-  for (int i = lane; i < S::kProducts * 16 * chunks; i += 32) {
-    const int row = i / chunks, chunk = i - row * chunks;
-    if (first_row + row >= t.rows) break;
-    __half* to = t.out + (query_row(t, head, first_row + row) - t.queries) + first + chunk * 8;
-    *reinterpret_cast<uint4*>(to) =
-        *reinterpret_cast<const uint4*>(own + row * S::kStride + chunk * 8);
-  }
-}
-
 // Pipelines the tiles: values are copied while scores are computed, and the next keys while values
 // are summed.
 template <class S, bool kDirect, bool kPieces>
 __device__ __forceinline__ void attend_tiles(const Tile<S, kDirect, S::kDim>& keys,
                                              const Tile<S, kDirect, S::kValues>& values,
                                              const VisibleTokens<S, kPieces>& seen,
-                                             std::uint32_t queries, const SoftCap& cap, int lane,
-                                             SoftmaxAccumulator<S>& mix) {
+                                             const TileRange& tiles, std::uint32_t queries,
+                                             const SoftCap& cap, int lane,
+                                             PrefillAccumulator<S>& mix) {
   const std::uint32_t own_keys =
       shared_address(keys.place) +
       unsigned((lane / 16 * 8 + lane % 8) * S::kRowBytes + lane / 8 % 2 * 16);
   const std::uint32_t own_values =
       shared_address(values.place) + unsigned((lane % 16) * S::kValueStride * 2 + lane / 16 * 16);
-  const int end = seen.end_tile();
-  for (int tile = seen.first_tile(); tile < end; ++tile) {
+  for (int tile = tiles.begin; tile < tiles.end; ++tile) {
     const int token = tile * S::kKeys;
     typename S::Scores s;
     wait_for_copies<0>();
@@ -397,20 +211,21 @@ __device__ __forceinline__ void attend_tiles(const Tile<S, kDirect, S::kDim>& ke
     if (cap) bound_scores<S>(cap, s);
     wait_for_copies<0>();
     __syncthreads();
-    if (tile + 1 < end) keys.start(token + S::kKeys);
+    if (tile + 1 < tiles.end) keys.start(token + S::kKeys);
     commit_copies();
     values.finish(token);
     seen.mask(token, lane, s);
     mix.weigh(s);
     mix_values<S>(own_values, s, mix);
   }
+  wait_for_copies<0>();
 }
 
 // Blocks are ordered by their work, the longest first; blocks of one part of the rows are adjacent.
-// blockIdx.y: the part of the values.
+// blockIdx.y: the part of the values; blockIdx.z: the split of the context.
 template <class S, bool kDirect, bool kPieces>
 __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
-    attend(Task t, Cache cache, const int* position) {
+    attend(PrefillTask t, Cache cache, const int* position) {
   extern __shared__ __align__(16) std::byte shared[];
   allow_next_kernel();
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
@@ -418,6 +233,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   const int head = int(blockIdx.x) % cache.kv_heads, first_row = part * S::kRows;
   std::byte* const tiles = shared + S::kQueryBytes;
   const VisibleTokens<S, kPieces> seen(t, *position, first_row, lane, warp);
+  const TileRange own_tiles = tiles_of_split(seen.first_tile(), seen.end_tile());
   const int begin = seen.begin(), end = seen.last + 1;
   constexpr int kBothTiles = S::kTileBytes + S::kValueTileBytes;
   const int first = S::kValues == S::kDim ? 0 : int(blockIdx.y) * S::kValues;
@@ -435,16 +251,20 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     for (int i = int(threadIdx.x); i < kBothTiles / 4; i += S::kThreads)
       reinterpret_cast<std::uint32_t*>(tiles)[i] = 0;
   start_queries<S>(t, head, first_row, shared_address(shared));
-  keys.start(seen.first_tile() * S::kKeys);
+  if (own_tiles.begin < own_tiles.end) keys.start(own_tiles.begin * S::kKeys);
   commit_copies();
-  SoftmaxAccumulator<S> mix;
+  PrefillAccumulator<S> mix;
   mix.clear();
   __half* own = reinterpret_cast<__half*>(shared) + warp * S::kProducts * 16 * S::kStride;
   const std::uint32_t own_queries =
       shared_address(own) + unsigned((lane % 16) * S::kRowBytes + lane / 16 * 16);
-  attend_tiles(keys, values, seen, own_queries, t.cap, lane, mix);
+  attend_tiles(keys, values, seen, own_tiles, own_queries, t.cap, lane, mix);
   __syncwarp();
-  write_rows(t, head, first_row + warp * S::kProducts * 16, first, mix, own, lane);
+  const int own_row = first_row + warp * S::kProducts * 16;
+  if (t.partials.o)
+    write_partials(t, head, own_row, first, mix, lane);
+  else
+    write_rows(t, head, own_row, first, mix, own, lane);
 }
 
 // Bytes of shared memory of a block.
@@ -455,7 +275,8 @@ int bytes_of(const Cache& cache) {
 }
 
 template <class S, bool kDirect>
-void launch_attend(const Stream& stream, const Task& t, const Cache& cache, const int* position) {
+void launch_attend(const Stream& stream, const PrefillAttention& a, PrefillTask t,
+                   const Cache& cache, const int* position) {
   const auto kernel = t.window < 0 ? attend<S, kDirect, true> : attend<S, kDirect, false>;
   const int bytes = bytes_of<S, kDirect>(cache);
   RIGCAST_CUDA_CALL(
@@ -463,17 +284,21 @@ void launch_attend(const Stream& stream, const Task& t, const Cache& cache, cons
   // The launch waits for the previous kernel: blocks that start early would be packed onto the
   // multiprocessors that it leaves first, and share them to their end, which takes 1.3 to 1.6 times
   // as long with 512 tokens or fewer.
-  const dim3 grid(unsigned(parts_of<S>(t) * cache.kv_heads), kValueParts<S::kDim>);
+  const int splits = splits_of<S>(a, cache);
+  if (splits > 1) t.partials = partials_of(a, std::int64_t(a.tokens) * splits * t.heads, t.dim);
+  const dim3 grid(unsigned(parts_of<S>(t) * cache.kv_heads), kValueParts<S::kDim>,
+                  unsigned(splits));
   launch(stream, {grid, dim3(S::kThreads), std::size_t(bytes)}, Start::kAfter, kernel, t, cache,
          position);
+  if (splits > 1) merge_rows(stream, t.partials, a.tokens, splits, t.heads, t.dim, t.out, t.sinks);
 }
 
 // Wide blocks use each read twice as often; narrow ones are twice as many; small ones fit into the
 // 64 KiB of shared memory of Turing, those of heads wider than 256 with half the warps. `room`:
 // bytes that a block may use.
 template <int kDim>
-void launch_width(const Stream& stream, const Task& t, const Cache& cache, const int* position,
-                  int room) {
+void launch_width(const Stream& stream, const PrefillAttention& a, const PrefillTask& t,
+                  const Cache& cache, const int* position, int room) {
   using Narrow = Sizes<kDim, 1>;
   using Wide = Sizes<kDim, kDim <= 128 ? 2 : 1>;
   using Small = Sizes<kDim, 1, Narrow::kKeys / 2, kDim <= 256 ? kWarps : kWarps / 2>;
@@ -484,28 +309,28 @@ void launch_width(const Stream& stream, const Task& t, const Cache& cache, const
     const auto run = wide                                    ? launch_attend<Wide, true>
                      : bytes_of<Narrow, true>(cache) <= room ? launch_attend<Narrow, true>
                                                              : launch_attend<Small, true>;
-    return run(stream, t, cache, position);
+    return run(stream, a, t, cache, position);
   }
   const auto run = bytes_of<Wide, false>(cache) <= room ? launch_attend<Wide, false>
                                                         : launch_attend<Small, false>;
-  run(stream, t, cache, position);
+  run(stream, a, t, cache, position);
 }
 
 }  // namespace
 
 void attend_causally(const Stream& stream, const PrefillAttention& attention, const Cache& cache,
-                     int layer, const int* position, __half* out) {
+                     int layer, const int* position, const HalfRows& out) {
   if (attention.tokens < 1) return;
-  const int group = attention.heads / cache.kv_heads;
-  const Task t{attention.queries, out,   attention.heads,          group,         cache.head_dim,
-               attention.window,  layer, attention.tokens * group, attention.cap, attention.sinks};
+  if (has_hopper_attention(attention, cache))
+    return attend_on_hopper(stream, attention, cache, layer, position, out);
+  const PrefillTask t = task_of(attention, cache, layer, out);
   const auto run = t.dim <= 64    ? launch_width<64>
                    : t.dim <= 96  ? launch_width<96>
                    : t.dim <= 128 ? launch_width<128>
                    : t.dim <= 256 ? launch_width<256>
                                   : launch_width<512>;
   const int largest = device_facts().block_shared_bytes;
-  run(stream, t, cache, position,
+  run(stream, attention, t, cache, position,
       attention.shared_bytes > 0 ? std::min(attention.shared_bytes, largest) : largest);
 }
 

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "engine/cuda/shared_address.cuh"
+
 namespace rigcast::engine::cuda {
 
 // Instructions of 9.0 alone (wgmma) need code for "sm_90a".
@@ -13,10 +15,6 @@ namespace rigcast::engine::cuda {
 #else
 #define RIGCAST_HOPPER_CODE 0
 #endif
-
-__device__ __forceinline__ std::uint32_t shared_address(const void* p) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
-}
 
 #if RIGCAST_HOPPER_CODE
 
@@ -45,6 +43,21 @@ __device__ __forceinline__ void await(std::uint32_t barrier, std::uint32_t parit
       : "memory");
 }
 
+/// True if the phase of this parity has ended.
+__device__ __forceinline__ bool has_ended(std::uint32_t barrier, std::uint32_t parity) {
+  std::uint32_t ended;
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "mbarrier.test_wait.parity.shared.b64 done, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, done;\n"
+      "}"
+      : "=r"(ended)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return ended != 0;
+}
+
 /// Copies `bytes` bytes, a multiple of 16, to shared memory; their arrival completes a phase of
 /// `barrier`, which expects one arrival.
 __device__ __forceinline__ void bulk_copy(std::uint32_t to, const void* from, std::uint32_t bytes,
@@ -64,12 +77,29 @@ __device__ __forceinline__ std::uint32_t cluster_rank() {
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
-/// Writes to the shared memory of another block of the cluster, at this block's address of it.
-__device__ __forceinline__ void store_in_block(std::uint32_t address, int rank, float value) {
+/// Where the shared memory of a block of the cluster is for the others. `address`: that block's
+/// own.
+__device__ __forceinline__ std::uint32_t address_in_block(std::uint32_t address, int rank) {
   std::uint32_t there;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
-  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there), "f"(value) : "memory");
+  return there;
 }
+__device__ __forceinline__ void store_in_cluster(std::uint32_t address, float value) {
+  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
+}
+/// Adds to values in memory; nothing waits for it. `to` is aligned to 16 bytes.
+__device__ __forceinline__ void add_to_memory(float* to, const float4& v) {
+  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(
+                   __cvta_generic_to_global(to)),
+               "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
+               : "memory");
+}
+__device__ __forceinline__ void add_to_memory(float* to, float v) {
+  asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(__cvta_generic_to_global(to)),
+               "f"(v)
+               : "memory");
+}
+
 // What blocks wrote before they arrived is seen by those that have waited.
 __device__ __forceinline__ void arrive_at_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
@@ -131,7 +161,7 @@ __device__ __forceinline__ void hold(float (&values)[kCount]) {
 template <int kTokens>
 __device__ __forceinline__ void multiply_async(float (&d)[kTokens / 2], const std::uint32_t (&w)[4],
                                                std::uint64_t x) {
-  static_assert(kTokens == 32 || kTokens == 64);
+  static_assert(kTokens == 32 || kTokens == 64 || kTokens == 128 || kTokens == 256);
   if constexpr (kTokens == 32)
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
@@ -139,13 +169,39 @@ __device__ __forceinline__ void multiply_async(float (&d)[kTokens / 2], const st
         "{%16, %17, %18, %19}, %20, 1, 1, 1, 0;"
         : RIGCAST_F16(0)
         : RIGCAST_W, "l"(x));
-  else
+  else if constexpr (kTokens == 64)
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "
         "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
         "{%32, %33, %34, %35}, %36, 1, 1, 1, 0;"
         : RIGCAST_F16(0), RIGCAST_F16(16)
+        : RIGCAST_W, "l"(x));
+  else if constexpr (kTokens == 128)
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "
+        "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "
+        "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, "
+        "%53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "{%64, %65, %66, %67}, %68, 1, 1, 1, 0;"
+        : RIGCAST_F16(0), RIGCAST_F16(16), RIGCAST_F16(32), RIGCAST_F16(48)
+        : RIGCAST_W, "l"(x));
+  else
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
+        "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, "
+        "%34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, "
+        "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, "
+        "%66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, "
+        "%82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, "
+        "%98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
+        "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, "
+        "%126, %127}, "
+        "{%128, %129, %130, %131}, %132, 1, 1, 1, 0;"
+        : RIGCAST_F16(0), RIGCAST_F16(16), RIGCAST_F16(32), RIGCAST_F16(48), RIGCAST_F16(64),
+          RIGCAST_F16(80), RIGCAST_F16(96), RIGCAST_F16(112)
         : RIGCAST_W, "l"(x));
 }
 

@@ -31,7 +31,7 @@ __global__ void tile(const __half* x, int tokens, std::int64_t columns, int tile
   }
 #pragma unroll
   for (int half = 0; half < 2; ++half)
-    *reinterpret_cast<uint4*>(to + tiled_index(column + half, token, tiled)) =
+    *reinterpret_cast<uint4*>(to + tiled_index(columns, column + half, token, tiled)) =
         *reinterpret_cast<const uint4*>(words[half]);
 }
 

@@ -1,5 +1,7 @@
 #include "engine/kernels/cuda/hopper/tiled_gemm.cuh"
 
+#include <algorithm>
+#include <cstdint>
 #include <stdexcept>
 
 #include "engine/kernels/cuda/hopper/tiled_launch.cuh"
@@ -12,14 +14,14 @@ std::int64_t tiles_of(std::int64_t rows) { return (rows + kTiledRows - 1) / kTil
 // The blocks of a cluster, with which each has the fewest blocks of 256 columns among sizes of
 // which all clusters run at once: down of an 8B model on an H200, 32 tiles of rows, has 7. Of 8 the
 // GPU runs 30 at once, and the last two took as long again: 18.6 us in place of 13.4, of 8 tokens.
-// Batches of more than 32 tokens leave places free: with none, kernels that start early wait for
-// one another, which took longer than larger shares do. Loads run two blocks ahead: shares have at
-// least three, or two where a multiprocessor would have nothing otherwise.
+// Batches of 33 to 64 tokens leave places free: with none, kernels that start early wait for
+// one another, which took longer than larger shares do. Loads run up to two blocks ahead: shares
+// have at least three, or two where a multiprocessor would have nothing otherwise.
 int cluster_for(std::int64_t tiles, int blocks, int tokens) {
   const int processors = device_facts().multiprocessors;
   const auto run_at_once = [&](int cluster) {
     const std::int64_t places = tiled_clusters(tokens, cluster);
-    return tiled_tokens(tokens) > 32 ? tiles * 8 <= places * 7 : tiles <= places;
+    return tiled_tokens(tokens) == 64 ? tiles * 8 <= places * 7 : tiles <= places;
   };
   int best = 1;
   const auto share = [&](int cluster) { return (blocks + cluster - 1) / cluster; };
@@ -44,7 +46,15 @@ TiledWork work_of(const TiledBatch& x, std::int64_t columns) {
   work.blocks = int(columns / kTileColumns);
   work.x = x.x;
   work.tokens = x.tokens;
+  work.token_tiles = padded_tokens(x.tokens) / tiled_tokens(x.tokens);
   return work;
+}
+
+// True if all rows of the output are aligned to 16 bytes.
+bool fours(std::span<const SmallBatchJob> jobs, std::int64_t stride) {
+  return stride % 4 == 0 && std::ranges::all_of(jobs, [](const SmallBatchJob& job) {
+           return reinterpret_cast<std::uintptr_t>(job.out) % 16 == 0;
+         });
 }
 
 // Launches jobs of one format, or of two that launch_tiled() takes together.
@@ -57,7 +67,8 @@ void launch_jobs(std::span<const SmallBatchJob> jobs, TiledWork work, Start star
                                      job.bias,       int(tiles), job.w.format != first};
     tiles += tiles_of(job.w.rows);
   }
-  work.cluster = cluster_for(tiles, work.blocks, work.tokens);
+  work.by_four = fours(jobs, work.stride);
+  work.cluster = cluster_for(tiles * work.token_tiles, work.blocks, work.tokens);
   launch_tiled({first, last}, work.tokens, work, tiles, 1, start, stream);
 }
 

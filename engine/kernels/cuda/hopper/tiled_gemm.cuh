@@ -1,5 +1,5 @@
 #pragma once
-// Products of quantized weights with up to 64 tokens on Hopper's tensor cores. Weights go from
+// Products of quantized weights with up to 1,024 tokens on Hopper's tensor cores. Weights go from
 // memory straight into registers, where they become F16; activations are F16 in the order of
 // tile_order.hpp; sums are F32, in a fixed order. Calls queue their work; launches are kEarly,
 // where nothing else is said, and read weights before their inputs are ready. All functions throw
@@ -37,8 +37,9 @@ constexpr bool supports_tiled_gemm(QuantFormat format) {
   }
 }
 
-/// Tiled activations of 1 to kMaxTiledTokens tokens. Room for tiled_tokens(tokens) of them, aligned
-/// to 128 bytes; what stands there for tokens that do not exist changes no result of others.
+/// Tiled activations of 1 to kMaxTiledTokens tokens. Room for padded_tokens(tokens) of them,
+/// aligned to 128 bytes; what stands there for tokens that do not exist changes no result of
+/// others.
 struct TiledBatch {
   const __half* x = nullptr;
   int tokens = 0;

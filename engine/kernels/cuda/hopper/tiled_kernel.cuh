@@ -1,6 +1,6 @@
 #pragma once
-// Device code: a cluster of thread blocks multiplies 128 rows of weights with up to 64 tokens. Each
-// block has a part of the columns; each of its 8 warps has 16 rows.
+// Device code: a cluster of thread blocks multiplies 128 rows of weights with up to 256 tokens.
+// Each block has a part of the columns; each of its 8 warps has 16 rows.
 
 #include "engine/cuda/launch.cuh"
 #include "engine/kernels/cuda/hopper/lane_weights.cuh"
@@ -9,14 +9,26 @@
 
 namespace rigcast::engine::cuda {
 
-// Blocks of 256 columns of activations that a block holds in shared memory.
+/// The rows that each block of a cluster adds up: whole fours. Those of a token are so far apart in
+/// shared memory, an odd number of fours, that a warp's stores do not meet in banks.
+__host__ __device__ constexpr int rows_of_share(int cluster) {
+  return (kTiledRows / 4 + cluster - 1) / cluster * 4;
+}
+__host__ __device__ constexpr int share_stride(int cluster) { return rows_of_share(cluster) | 4; }
+inline constexpr int kMaxSumRows = 6 * share_stride(6);  // the most of all sizes of clusters
+
+// Activations that a block holds in shared memory: a ring of stages of some columns.
 template <int kTokens>
 struct TiledRing {
-  static constexpr int kStages = kTokens <= 16 ? 6 : kTokens == 32 ? 4 : 2;
-  static constexpr int kStageBytes = kTileColumns * kTokens * 2;
+  static constexpr bool kAsync = kTokens >= 32;  // four warps read the activations once
+  static constexpr int kStages = kTokens <= 16 ? 6 : kTokens == 32 ? 4 : kTokens == 64 ? 12 : 6;
+  static constexpr int kStageColumns = kTokens < 64 ? kTileColumns : 64;
+  static constexpr int kStageSteps = kStageColumns / 16;
+  static constexpr int kStagesOfTile = kTileColumns / kStageColumns;
+  static constexpr int kStageBytes = kStageColumns * kTokens * 2;
   static constexpr int kBytes = kStages * kStageBytes;
-  // The sums that a block of a cluster gets from all: [block][token][row of this one's share].
-  static constexpr int kSumBytes = kTokens * (kTiledRows + kMaxCluster - 1) * 4;
+  // The sums that a block of a cluster gets from all, which are written over the stages.
+  static_assert(kTokens * kMaxSumRows * 4 <= kBytes);
 };
 
 #if RIGCAST_HOPPER_CODE
@@ -44,7 +56,7 @@ class InputRing {
     }
     __syncthreads();
   }
-  // Begins the first copies; the last stage stays free until begin_next().
+  // Begins the first copies; the last stage stays free until the first is released.
   __device__ __forceinline__ void begin() {
     if (threadIdx.x == 0)
       for (int i = 0; i < Ring::kStages - 1; ++i) copy();
@@ -53,15 +65,17 @@ class InputRing {
   /// Waits for the next stage, and returns its address.
   __device__ __forceinline__ std::uint32_t next() {
     await(full_ + 8 * slot_, parity_);
-    return stages_ + slot_ * Ring::kStageBytes;
+    const std::uint32_t stage = stages_ + slot_ * Ring::kStageBytes;
+    if (++slot_ == Ring::kStages) slot_ = 0, parity_ ^= 1;
+    return stage;
   }
-  /// This warp has read the stage that next() returned.
-  __device__ __forceinline__ void done() {
+  /// This warp has read the first stage of those that next() returned and that are not released.
+  __device__ __forceinline__ void release() {
     __syncwarp();
-    if (threadIdx.x % 32 == 0) arrive(empty_ + 8 * slot_);
+    if (threadIdx.x % 32 == 0) arrive(empty_ + 8 * held_);
     if (threadIdx.x == 0) copy();
     __syncwarp();
-    if (++slot_ == Ring::kStages) slot_ = 0, parity_ ^= 1;
+    if (++held_ == Ring::kStages) held_ = 0;
   }
 
  private:
@@ -75,7 +89,7 @@ class InputRing {
   }
 
   std::uint32_t stages_, full_, empty_;
-  std::uint32_t slot_ = 0, parity_ = 0, copy_slot_ = 0, copy_parity_ = 1;
+  std::uint32_t slot_ = 0, parity_ = 0, held_ = 0, copy_slot_ = 0, copy_parity_ = 1;
   const std::byte* from_;
   int left_;
 };
@@ -83,30 +97,35 @@ class InputRing {
 template <int kTokens>
 using LaneSums = float[kTokens / 2];  // [8 tokens][row of the lane][token 2 t or 2 t + 1]
 
-// Adds the products of a warp's 16 rows with the 256 columns at `inputs`. `refill(u)` is called
-// once the lane's weights of unit u are no longer needed.
+// Adds the products of a warp's 16 rows with the next 256 columns. `refill(u)` is called once the
+// lane's weights of unit u are no longer needed. `first`: no stage is held.
 template <QuantFormat F, int kTokens, class Refill>
 __device__ __forceinline__ void add_block(const LaneWeights<F>& weights,
-                                          const UnitFactors (&factors)[2][2], std::uint32_t inputs,
+                                          const UnitFactors (&factors)[2][2],
+                                          InputRing<kTokens>& ring, bool first,
                                           std::uint32_t bits_1024, const Refill& refill,
                                           LaneSums<kTokens>& sums) {
-  constexpr bool kAsync = kTokens >= 32;  // four warps read the activations once
-  const int lane = threadIdx.x % 32;
+  using Ring = TiledRing<kTokens>;
+  [[maybe_unused]] const int lane = threadIdx.x % 32;
   StepWeights w[2][2];  // two pairs of steps: one is converted while the other is multiplied
+  std::uint32_t stage = 0;
 #pragma unroll
   for (int u = 0; u < 2; ++u) {
 #pragma unroll
     for (int word = 0; word < 4; ++word) {
       StepWeights(&steps)[2] = w[word % 2];
       weights.convert(u, word, factors[u], bits_1024, steps);
-      const std::uint32_t at = inputs + (u * 8 + 2 * word) * (32 * kTokens);
-      if constexpr (kAsync) {
+      const int step = (u * 8 + 2 * word) % Ring::kStageSteps;  // of the stage
+      if (step == 0) stage = ring.next();
+      const std::uint32_t at = stage + step * (32 * kTokens);
+      if constexpr (Ring::kAsync) {
         hold(sums);
         begin_products();
         multiply_async<kTokens>(sums, steps[0], inputs_at(at, 16 * kTokens));
         multiply_async<kTokens>(sums, steps[1], inputs_at(at + 32 * kTokens, 16 * kTokens));
         commit_products();
-        wait_for_products<1>();
+        wait_for_products<1>();  // of the steps before these
+        if (step == 0 && !(first && u == 0 && word == 0)) ring.release();
       } else {
 #pragma unroll
         for (int eight = 0; eight < kTokens / 8; ++eight) {
@@ -115,13 +134,10 @@ __device__ __forceinline__ void add_block(const LaneWeights<F>& weights,
           warp_multiply(sums + 4 * eight, steps[0], x[0], x[1]);
           warp_multiply(sums + 4 * eight, steps[1], x[2], x[3]);
         }
+        if (step + 2 == Ring::kStageSteps) ring.release();
       }
     }
     refill(u);
-  }
-  if constexpr (kAsync) {
-    wait_for_products<0>();
-    hold(sums);
   }
 }
 
@@ -130,7 +146,8 @@ __device__ __forceinline__ void add_block(const LaneWeights<F>& weights,
 template <QuantFormat F, int kTokens>
 __device__ __forceinline__ void add_blocks(const typename LaneWeights<F>::Source& source, int count,
                                            InputRing<kTokens>& ring, LaneSums<kTokens>& sums) {
-  constexpr int kAhead = LaneWeights<F>::kAhead;
+  // Sums of many tokens leave registers for one block; it takes longer to multiply, too.
+  constexpr int kAhead = kTokens > 64 ? 1 : LaneWeights<F>::kAhead;
   const int t = threadIdx.x % 4;
   LaneWeights<F> ahead[kAhead];
 #pragma unroll
@@ -155,15 +172,19 @@ __device__ __forceinline__ void add_blocks(const typename LaneWeights<F>::Source
       const int next = min(block + kAhead, count - 1);
       weights.load_scales(source, next);
       add_block<F, kTokens>(
-          weights, factors, ring.next(), bits_1024,
+          weights, factors, ring, block == 0, bits_1024,
           [&](int u) { weights.load_unit(source, next, u); }, sums);
-      ring.done();
     }
+  }
+  if constexpr (TiledRing<kTokens>::kAsync) {
+    wait_for_products<0>();
+    hold(sums);
   }
 }
 
+// To 2^-17 or better where the result is not 0 in F16, which keeps less.
 __device__ __forceinline__ float gate_of(float x, GateFunction function) {
-  return x / (1 + expf(-gate_exponent(x, function)));
+  return __fdividef(x, 1 + __expf(-gate_exponent(x, function)));
 }
 
 // Clamps to the range of F16, as the elementwise kernels do.
@@ -181,13 +202,14 @@ __device__ __forceinline__ int token_of_sum(int i) {
 struct BlockTask {
   TiledPart part;
   std::int64_t first_row = 0;
-  int tokens = 0;
+  int tokens = 0;  // from first_token on
+  int first_token = 0;
   const int* choices = nullptr;  // the group's rows of the output; null: as tokens
-  int group = 0;                 // its index among those of the launch; 0 without groups
+  int group = 0;                 // its index among those of the launch, or of tiles of tokens
   int expert = 0;
 
   __device__ __forceinline__ std::int64_t out_row(int token) const {
-    return choices ? __ldcg(choices + token) : token;
+    return choices ? __ldcg(choices + token) : first_token + token;
   }
 };
 
@@ -200,10 +222,13 @@ __device__ __forceinline__ TiledPart part_of_tile(const TiledWork& work, int til
   return part;
 }
 
-// False: the block has nothing to do.
+// Tiles of tokens that have the same weights are neighbours. False: the block has nothing to do.
+template <int kTokens>
 __device__ __forceinline__ bool find_task(const TiledWork& work, BlockTask& task) {
-  const int tile = int(blockIdx.x) / work.cluster;
-  task.tokens = work.tokens;
+  const int at = int(blockIdx.x) / work.cluster, tile = at / work.token_tiles;
+  task.group = at - tile * work.token_tiles;
+  task.first_token = task.group * kTokens;
+  task.tokens = min(work.tokens - task.first_token, kTokens);
   if (work.groups) {
     wait_for_inputs();  // which weights are read depends on them
     task.group = int(blockIdx.y);
@@ -227,13 +252,19 @@ __device__ __forceinline__ SoaView of_expert(const TiledPart& part, int expert) 
           moved(part.view.scales)};
 }
 
+// The row of gate and of up that is number `i` of the 64 of a tile: they are the halves of units
+// whose results lie side by side when they are tiled.
+__device__ __forceinline__ std::int64_t hidden_row(const BlockTask& task, int i) {
+  const int tile = int(task.first_row / kTiledRows);
+  return tile / 2 * 128 + i / 16 * 32 + tile % 2 * 16 + i % 16;
+}
+
 // A lane's row `i` of two, of a warp's 16: eight rows apart, or a row of gate and the same of up.
 // Rows past the last repeat it; their sums are not written.
 __device__ __forceinline__ std::int64_t lane_row(const TiledWork& work, const BlockTask& task,
                                                  int i) {
   const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4;
-  return work.ffn_hidden ? task.first_row / 2 + warp * 8 + g
-                         : task.first_row + warp * 16 + i * 8 + g;
+  return work.ffn_hidden ? hidden_row(task, warp * 8 + g) : task.first_row + warp * 16 + i * 8 + g;
 }
 __device__ __forceinline__ RowAt row_to_read(const TiledWork& work, const BlockTask& task, int i) {
   const bool up = work.ffn_hidden && i == 1;
@@ -246,45 +277,80 @@ __device__ __forceinline__ void write_sum(const TiledWork& work, const BlockTask
   if (row >= task.part.rows || token >= task.tokens) return;
   if (task.part.bias) value += task.part.bias[row];
   float* const to = task.part.out + task.out_row(token) * work.stride + row;
-  *to = work.add ? *to + value : value;
+  if (work.add)
+    add_to_memory(to, value);
+  else
+    *to = value;
+}
+
+// Four rows of a token.
+__device__ __forceinline__ void write_sums(const TiledWork& work, const BlockTask& task,
+                                           std::int64_t row, int token, const float4& sums) {
+  if (!work.by_four || task.part.bias || row + 4 > task.part.rows) {
+    const float values[4] = {sums.x, sums.y, sums.z, sums.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) write_sum(work, task, row + i, token, values[i]);
+    return;
+  }
+  float* const to = task.part.out + task.out_row(token) * work.stride + row;
+  if (work.add)
+    add_to_memory(to, sums);
+  else
+    *reinterpret_cast<float4*>(to) = sums;
 }
 
 // Sums over the cluster in the order of its blocks. Each block adds up and writes a share of the
-// rows, and gets the others' sums of these in its shared memory, behind the ring.
+// rows, and gets all blocks' sums of these: [block][token][row].
 template <int kTokens>
 __device__ __forceinline__ void write_cluster_sums(std::byte* shared, const TiledWork& work,
                                                    const BlockTask& task,
                                                    const LaneSums<kTokens>& sums) {
-  auto* const arrived = reinterpret_cast<float*>(shared + TiledRing<kTokens>::kBytes);
-  const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4;
-  const int share = (kTiledRows + work.cluster - 1) / work.cluster, rank = int(cluster_rank());
-  await_cluster();  // all blocks have begun
+  const int share = rows_of_share(work.cluster), stride = share_stride(work.cluster);
+  const int rank = int(cluster_rank()), row0 = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
+  arrive_at_cluster();
+  await_cluster();  // all blocks have read their stages
 #pragma unroll
-  for (int i = 0; i < kTokens / 2; ++i) {
-    const int row = warp * 16 + i % 4 / 2 * 8 + g;
-    const int at = (rank * kTokens + token_of_sum(i)) * share + row % share;
-    store_in_block(shared_address(arrived + at), row / share, sums[i]);
+  for (int half = 0; half < 2; ++half) {
+    const int row = row0 + half * 8;
+    const int at = (rank * kTokens + token_of_sum(0)) * stride + row % share;
+    const std::uint32_t to = address_in_block(shared_address(shared) + at * 4, row / share);
+#pragma unroll
+    for (int i = 0; i < kTokens / 2; ++i)
+      if (i % 4 / 2 == half) store_in_cluster(to + (i / 4 * 8 + i % 2) * stride * 4, sums[i]);
   }
   arrive_at_cluster();
   await_cluster();
-  for (int i = threadIdx.x; i < kTokens * share; i += 32 * kTiledWarps) {
-    const int token = i / share, row = rank * share + i % share;
-    if (token >= task.tokens) break;
+  const int fours = share / 4;
+  for (int i = threadIdx.x; i < task.tokens * fours; i += 32 * kTiledWarps) {
+    const int token = i / fours, row = rank * share + i % fours * 4;
     if (row >= kTiledRows) continue;  // the last share may be smaller
-    float value = 0;
-    for (int block = 0; block < work.cluster; ++block)
-      value += arrived[block * kTokens * share + i];
-    write_sum(work, task, task.first_row + row, token, value);
+    const auto sums_of = [&](int block) {
+      const int at = (block * kTokens + token) * stride + i % fours * 4;
+      return *reinterpret_cast<const float4*>(shared + at * 4);
+    };
+    float4 sum = sums_of(0);
+    for (int block = 1; block < work.cluster; ++block) {
+      const float4 more = sums_of(block);
+      sum = {sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w};
+    }
+    write_sums(work, task, task.first_row + row, token, sum);
   }
 }
 
+// The results of 64 rows are [word of a half][half of a step][token][place]: sixteen columns of
+// each of four units, tiled. They go through the memory of the stages, so that whole runs are
+// stored; odd runs have their tokens swapped in pairs there, which lets fewer stores meet in a
+// bank.
 template <int kTokens>
-__device__ __forceinline__ void write_hidden(const TiledWork& work, const BlockTask& task,
-                                             const LaneSums<kTokens>& sums) {
+__device__ __forceinline__ void write_hidden(std::byte* shared, const TiledWork& work,
+                                             const BlockTask& task, const LaneSums<kTokens>& sums) {
   const std::int64_t row = lane_row(work, task, 0), rows = task.part.rows;
   const std::int64_t padded = tiled_columns(rows);
-  if (row >= padded) return;
-  __half* const to = work.ffn_hidden + task.group * padded * kTokens;
+  const int warp = threadIdx.x / 32, own = warp * 8 + threadIdx.x % 32 / 4;
+  const int in = own % 16, place = own / 16 * 2 + in % 4 / 2;
+  const int run = in / 4 * 2 + in % 2;
+  auto* const tile = reinterpret_cast<__half*>(shared) + run * (kTokens * 8) + place;
+  __syncthreads();  // all warps have read the ring
   float gate_bias = 0, up_bias = 0;
   if (task.part.bias && row < rows) {
     gate_bias = task.part.bias[row];
@@ -292,11 +358,21 @@ __device__ __forceinline__ void write_hidden(const TiledWork& work, const BlockT
   }
 #pragma unroll
   for (int i = 0; i < kTokens / 2; ++i)
-    if (i % 4 < 2 && token_of_sum(i) < task.tokens) {
+    if (i % 4 < 2) {
       const GateAndUp in = as_taken(sums[i] + gate_bias, sums[i + 2] + up_bias, work.function);
-      to[tiled_index(row, token_of_sum(i), kTokens)] =
+      tile[(token_of_sum(i) ^ run % 2) * 8] =
           half_in_range(row < rows ? gate_of(in.gate, work.function) * in.up : 0.0f);
     }
+  __syncthreads();
+  const std::int64_t first = hidden_row(task, 0);
+  if (first >= padded) return;
+  __half* const to = work.ffn_hidden + task.group * padded * kTokens;
+  for (int i = threadIdx.x; i < 8 * kTokens; i += 32 * kTiledWarps) {
+    const int run = i / kTokens, token = i % kTokens;
+    if (token >= task.tokens) continue;
+    *reinterpret_cast<uint4*>(to + tiled_index(first + run / 2 * 4 + run % 2, token, kTokens)) =
+        *reinterpret_cast<const uint4*>(shared + (i ^ run % 2) * 16);
+  }
 }
 
 // The columns of this block: blocks of 256, as evenly as possible.
@@ -316,13 +392,14 @@ __device__ __forceinline__ void multiply(std::byte* shared, std::uint64_t* barri
   const typename LaneWeights<F>::Source source(
       row_to_read(work, task, 0), row_to_read(work, task, 1), columns.first, threadIdx.x % 4);
   const std::int64_t stage = std::int64_t(task.group) * work.blocks + columns.first;
+  using Ring = TiledRing<kTokens>;
   InputRing<kTokens> ring(
       shared, barriers,
-      reinterpret_cast<const std::byte*>(work.x) + stage * TiledRing<kTokens>::kStageBytes,
-      columns.count);
+      reinterpret_cast<const std::byte*>(work.x) + stage * Ring::kStagesOfTile * Ring::kStageBytes,
+      columns.count * Ring::kStagesOfTile);
   LaneSums<kTokens> sums = {};
   add_blocks<F, kTokens>(source, columns.count, ring, sums);
-  if (work.ffn_hidden) return write_hidden<kTokens>(work, task, sums);
+  if (work.ffn_hidden) return write_hidden<kTokens>(shared, work, task, sums);
   if (work.cluster > 1) return write_cluster_sums<kTokens>(shared, work, task, sums);
 #pragma unroll
   for (int i = 0; i < kTokens / 2; ++i)
@@ -332,15 +409,15 @@ __device__ __forceinline__ void multiply(std::byte* shared, std::uint64_t* barri
 #endif  // RIGCAST_HOPPER_CODE
 
 template <QuantFormat F, QuantFormat G, int kTokens>
-__global__ void __launch_bounds__(32 * kTiledWarps, 2)
+__global__ void __launch_bounds__(32 * kTiledWarps, kTokens > 128 ? 1 : 2)
     tiled_kernel([[maybe_unused]] const __grid_constant__ TiledWork work) {
 #if RIGCAST_HOPPER_CODE
   extern __shared__ __align__(128) std::byte shared[];
-  __shared__ __align__(8) std::uint64_t barriers[2 * TiledRing<kTokens>::kStages];
+  using Ring = TiledRing<kTokens>;
+  __shared__ __align__(8) std::uint64_t barriers[2 * Ring::kStages];
   allow_next_kernel();
-  if (work.cluster > 1) arrive_at_cluster();
   BlockTask task;
-  if (!find_task(work, task)) return;
+  if (!find_task<kTokens>(work, task)) return;
   if (F == G || !task.part.second)
     multiply<F, kTokens>(shared, barriers, work, task);
   else

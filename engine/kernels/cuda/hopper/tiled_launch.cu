@@ -16,10 +16,9 @@ using Kernel = void (*)(TiledWork);
 template <int kTokens>
 Shape shape_of(Kernel kernel, const dim3& grid, int cluster) {
   using Ring = TiledRing<kTokens>;
-  RIGCAST_CUDA_CALL(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                         Ring::kBytes + Ring::kSumBytes));
-  const int bytes = Ring::kBytes + (cluster > 1 ? Ring::kSumBytes : 0);
-  return {grid, dim3(32 * kTiledWarps), std::size_t(bytes), unsigned(cluster)};
+  RIGCAST_CUDA_CALL(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Ring::kBytes));
+  return {grid, dim3(32 * kTiledWarps), std::size_t(Ring::kBytes), unsigned(cluster)};
 }
 
 // Calls `call` with the room for tokens as a constant.
@@ -29,7 +28,9 @@ auto for_tokens(int tokens, const Call& call) {
     case 8: return call.template operator()<8>();
     case 16: return call.template operator()<16>();
     case 32: return call.template operator()<32>();
-    default: return call.template operator()<64>();
+    case 64: return call.template operator()<64>();
+    case 128: return call.template operator()<128>();
+    default: return call.template operator()<256>();
   }
 }
 
@@ -67,7 +68,7 @@ void for_formats(const TiledFormats& formats, const Call& call) {
 
 void launch_tiled(const TiledFormats& formats, int tokens, const TiledWork& work,
                   std::int64_t tiles, int groups, Start start, const Stream& stream) {
-  const dim3 grid(unsigned(tiles * work.cluster), unsigned(groups));
+  const dim3 grid(unsigned(tiles * work.token_tiles * work.cluster), unsigned(groups));
   for_formats(formats, [&]<QuantFormat F, QuantFormat G>() {
     for_tokens(tokens, [&]<int kTokens>() {
       const auto kernel = tiled_kernel<F, G, kTokens>;

@@ -38,9 +38,11 @@ struct TiledWork {
   int blocks = 0;  // of 256 columns; where the last has fewer, x has zeros instead
   const __half* x = nullptr;
   int tokens = 0;
+  int token_tiles = 1;      // 1 for experts
   int cluster = 1;          // blocks that share the columns of a tile of rows
   std::int64_t stride = 0;  // of output rows
   bool add = false;
+  bool by_four = false;  // rows of the output begin at 16 bytes, and have whole fours of all parts
   __half* ffn_hidden = nullptr;
   GateFunction function = GateFunction::kSilu;
   // Experts: each group has activations of its own, and its rows of the output are its choices.
