@@ -101,6 +101,17 @@ struct BatchEfficiency {
   Sourced<double> tile_cycles, score_cycles;
 };
 
+/// Tiles of many tokens, which multiply quantized weights as they lie. A unit has one block of
+/// `tokens` at once, or two of half as many, which batches of up to that many have. Where there are
+/// fewer blocks than run at once, several share the columns of one.
+struct WideTiles {
+  Sourced<double> until_batch;   // the largest batch; longer ones are written out as FP16
+  Sourced<double> rows, tokens;  // of a block
+  Sourced<Seconds> start;        // of a round of blocks, besides the multiplications
+  Sourced<double> rate;          // share of the rate of FP16 products
+  Sourced<double> half_rate;     // the same of blocks of half as many tokens
+};
+
 /// Thread-block shapes of the kernels, where they are known. Idle units then follow from shapes,
 /// instead of being part of the shares.
 struct BlockEfficiency {
@@ -118,9 +129,10 @@ struct BlockEfficiency {
   // Factor on the rate of experts on GPUs that are not among `architectures`, where other kernels
   // multiply them. Absent: 1.
   std::optional<Sourced<double>> other_experts;
-  Sourced<double>
-      fp16_from_batch;         // batch size from which quantized weights are written out as FP16
-  Sourced<double> token_rows;  // rows of one token's products that a unit computes at once
+  Sourced<double> fp16_from_batch;  // batch size from which quantized weights are written out as
+                                    // FP16, but for wide tiles
+  std::optional<WideTiles> wide;    // of the GPUs among `architectures`
+  Sourced<double> token_rows;       // rows of one token's products that a unit computes at once
   // Bits a weight up to which a unit runs a fifth block of these, where that saves a round.
   Sourced<double> fifth_block_bits;
   Sourced<double> token_idle;  // share of idle units' time in which they would have read
@@ -131,6 +143,9 @@ struct BlockEfficiency {
   Sourced<double> vector_bytes;    // bytes moved between a batch's products, per element of
                                    // activations
   Sourced<double> attention_rows;  // rows (tokens x query heads of a group) in a block of attention
+  // Keys from which on one more block shares those of a block of attention, where fewer blocks than
+  // units have rows; 0: none does.
+  Sourced<double> attention_split_keys;
   // Time of a block of a batch's attention per key, and per element of a key, however few blocks
   // there are.
   Sourced<Seconds> attention_key, attention_step;

@@ -13,10 +13,6 @@ namespace {
 constexpr double kMaxScale = 100.0;
 constexpr Sourced<double> unit_scale() { return {1.0, SourceKind::kAssumed, {}}; }
 
-Sourced<Seconds> duration(const TomlTable& t, std::string_view key) {
-  return t.figure<Seconds>(key, Seconds{0}, Seconds{10});
-}
-
 Staging read_staging(const TomlTable& t) {
   return t.choice("staging", Staging::kPinned,
                   {{"pinned", Staging::kPinned}, {"pageable", Staging::kPageable}});
@@ -307,6 +303,7 @@ std::optional<BlockEfficiency> read_blocks(const TomlTable& t) {
   b.expert_half_rate_batch = t.find_number_figure("expert_half_rate_batch", 0, 1e6);
   b.other_experts = t.find_number_figure("other_experts", 0.01, 4);
   b.fp16_from_batch = t.number_figure("fp16_from_batch", 1, 1e6);
+  b.wide = read_wide_tiles(t.table("wide"));
   b.token_rows = t.number_figure("token_rows", 1, 4096);
   b.fifth_block_bits = t.find_number_figure("fifth_block_bits", 0, 32).value_or(b.fifth_block_bits);
   b.token_idle = t.number_figure("token_idle", 0, 1);
@@ -315,6 +312,8 @@ std::optional<BlockEfficiency> read_blocks(const TomlTable& t) {
   b.tile_read = t.number_figure("tile_read", 0.01, 1);
   b.vector_bytes = t.number_figure("vector_bytes", 0, 1000);
   b.attention_rows = t.number_figure("attention_rows", 1, 65536);
+  b.attention_split_keys =
+      t.find_number_figure("attention_split_keys", 0, 1e6).value_or(Sourced<double>{});
   b.attention_key = duration(t, "attention_key");
   b.attention_step = duration(t, "attention_step");
   b.latent_heads = t.find_number_figure("latent_heads", 1, 1024);

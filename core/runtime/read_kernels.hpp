@@ -1,10 +1,18 @@
 #pragma once
-// The table [kernels] of a profile.
+// Tables of a profile about kernels.
 
+#include <optional>
+#include <string_view>
+
+#include "core/runtime/gpu_efficiency.hpp"
 #include "core/runtime/runtime_profile.hpp"
 #include "core/text/toml_reader.hpp"
 
 namespace rigcast {
+
+inline Sourced<Seconds> duration(const TomlTable& t, std::string_view key) {
+  return t.figure<Seconds>(key, Seconds{0}, Seconds{10});
+}
 
 inline RuntimeProfile::Kernels read_kernels(const TomlTable& t) {
   RuntimeProfile::Kernels k;
@@ -28,6 +36,20 @@ inline RuntimeProfile::Kernels read_kernels(const TomlTable& t) {
   k.eager = t.flag("eager", false);
   t.finish();
   return k;
+}
+
+/// The tiles of `[blocks.wide]`; nullopt if there is no such table.
+inline std::optional<WideTiles> read_wide_tiles(const TomlTable& t) {
+  if (t.keys().empty()) return std::nullopt;
+  WideTiles w;
+  w.until_batch = t.number_figure("until_batch", 1, 1e6);
+  w.rows = t.number_figure("rows", 1, 4096);
+  w.tokens = t.number_figure("tokens", 2, 4096);
+  w.start = duration(t, "start");
+  w.rate = t.number_figure("rate", 0.01, 2);
+  w.half_rate = t.number_figure("half_rate", 0.01, 2);
+  t.finish();
+  return w;
 }
 
 }  // namespace rigcast

@@ -7,10 +7,12 @@
 #include "core/hardware/gpu_architecture.hpp"
 #include "core/scenario/batch_limits.hpp"
 #include "perfmodel/blocks/between_products.hpp"
+#include "perfmodel/blocks/wave_quantization.hpp"
+#include "perfmodel/blocks/wide_tiles.hpp"
+#include "perfmodel/cost/block_attention.hpp"
 #include "perfmodel/cost/kernel_cost.hpp"
 #include "perfmodel/cost/latent_cost.hpp"
 #include "perfmodel/cost/matmul_split.hpp"
-#include "perfmodel/cost/wave_quantization.hpp"
 
 namespace rigcast {
 namespace {
@@ -108,13 +110,22 @@ Seconds kernel_gap(const StepContext& s, const GpuPart& gpu) {
          (s.runtime.gpu_efficiency(gpu).launch.value * s.runtime.blocks->gap.value);
 }
 
+bool takes_wide_tiles(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
+                      TokenCount tokens) {
+  const BlockEfficiency& blocks = *s.runtime.blocks;
+  // Of an FFN without a gate long batches are written out.
+  return blocks.is_of(gpu.architecture) && s.model.gated_ffn &&
+         has_wide_tiles(blocks, t, double(tokens));
+}
+
 // True if the engine writes a batch's quantized weights out as FP16: of a long one, and of every
 // one where no kernels multiply them as they lie.
 bool is_written_out(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
                     TokenCount tokens) {
   const BlockEfficiency& blocks = *s.runtime.blocks;
-  return !t.routed && (double(tokens) >= blocks.fp16_from_batch.value ||
-                       std::ranges::count(blocks.writes_out, gpu.architecture) > 0);
+  if (t.routed) return false;
+  if (std::ranges::count(blocks.writes_out, gpu.architecture) > 0) return true;
+  return double(tokens) >= blocks.fp16_from_batch.value && !takes_wide_tiles(s, gpu, t, tokens);
 }
 
 // By how much weights take longer to read than at the full rate, because a batch's tiles of
@@ -194,6 +205,12 @@ BlockProducts block_products(const StepContext& s, const GpuPart& gpu, const OpT
       block_float_time(s, gpu, t, n, Bytes{t.weight_bytes() - split.quant_bytes}, split.floats);
   if (is_written_out(s, gpu, t, tokens))
     return {of_floats + block_written_out_time(s, gpu, t, n, split), {}};
+  if (split.floats < 1 && takes_wide_tiles(s, gpu, t, tokens)) {
+    const FlopsPerSecond rate = gemm_rate(gpu).value;
+    const WideTilesTime wide = wide_tiles_time(
+        *s.runtime.blocks->wide, t, n, {units_of(gpu), rate, power_share(s, gpu, rate, 1.2)});
+    return {of_floats + wide.compute * (1 - split.floats), wide.start * (1 - split.floats)};
+  }
   const double tiled_kernels = product_kernels(s, t) * (1.0 - split.floats);
   const BlockProducts tiled{of_floats + block_tiles_time(s, gpu, t, n, split),
                             s.runtime.blocks->tile_start.value * tiled_kernels};
@@ -453,28 +470,6 @@ Seconds separate_attention_time(const StepContext& s, const GpuPart& gpu, double
                           backend.batch.value)};
 }
 
-// Attention of prompts by kernels whose thread-block shapes are known, of one prompt after the
-// other. A block goes over the keys of its last token one after the other: with few blocks this
-// latency bounds a prompt's attention, not the products. `full`: seconds that the products of the
-// whole batch take on busy units. Sequences with a single new token have kernels of their own.
-Seconds block_attention_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
-                             TokenCount tokens, Seconds full) {
-  const double of_prompts = t.attention_flops - t.single_flops;
-  if (of_prompts <= 0 || t.prompts <= 0) return {};
-  const BlockEfficiency& blocks = *s.runtime.blocks;
-  const double heads = heads_of_cache(s, t);
-  const double prompt_tokens = (double(tokens) - t.single_tokens) / t.prompts;
-  const double rows = prompt_tokens * double(s.model.heads) / heads;
-  const double cut = std::ceil(rows / blocks.attention_rows.value) * heads;
-  const Seconds products =
-      full * (of_prompts / t.attention_flops) / wave_efficiency_of_blocks(cut, units_of(gpu));
-  const bool quantized = info(s.kv.types.k).block_elements > 1;
-  const double dim = t.flops_of_score / 4;  // the mean of a key's and of a value's
-  const Seconds of_key = blocks.attention_key.value + blocks.attention_step.value * dim;
-  return std::max(products, of_key * t.prompt_keys) /
-         (quantized ? blocks.quantized_cache.value : 1.0);
-}
-
 Seconds batch_attention_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
                              TokenCount tokens) {
   const BackendEfficiency& backend = s.runtime.backends[std::size_t(s.settings.backend)];
@@ -489,7 +484,10 @@ Seconds batch_attention_time(const StepContext& s, const GpuPart& gpu, const OpT
     products += Seconds{
         flops / t.flops_of_score * s.runtime.batch.score_cycles.value / unit_rate(gpu).value /
         (backend.attention.value * before_changes(s, gpu, ChangedFigure::kAttention))};
-  return s.runtime.blocks ? block_attention_time(s, gpu, t, tokens, products) : products;
+  return s.runtime.blocks
+             ? block_attention_time(
+                   s, t, tokens, {products, units_of(gpu), kernel_gap(s, gpu), gpu.bandwidth.value})
+             : products;
 }
 
 // The host launches kernels while the GPU still works on earlier ones. Where an interpreter does

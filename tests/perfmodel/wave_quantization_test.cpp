@@ -1,6 +1,6 @@
 // Idle units in waves of thread blocks, calculated by hand.
 
-#include "perfmodel/cost/wave_quantization.hpp"
+#include "perfmodel/blocks/wave_quantization.hpp"
 
 #include <cmath>
 

@@ -4,9 +4,10 @@
 
 #include "core/scenario/batch_limits.hpp"
 #include "engine/backends/cuda/kv/cpu_gpu_kv_split.hpp"
+#include "engine/kernels/cuda/activations/tile_order.hpp"
 #include "engine/kernels/cuda/matvec/many_rows.hpp"
 #include "engine/placement/prefill_offload.hpp"
-#include "perfmodel/cost/wave_quantization.hpp"
+#include "perfmodel/blocks/wave_quantization.hpp"
 #include "tests/validation/mirrors/mirror_fixture.hpp"
 
 using namespace rigcast;
@@ -24,6 +25,9 @@ TEST_CASE("The forecast's thresholds are the engine's", "[validation][mirror]") 
   const Scenario s = engine_scenario(llama_3_8b(), "Q4_K_M");
   REQUIRE(s.runtime.blocks);
   CHECK(s.runtime.blocks->fp16_from_batch.value == kMaxSmallBatch + 1);
+  CHECK(s.runtime.blocks->wide->until_batch.value == engine::cuda::kMaxTiledTokens);
+  CHECK(s.runtime.blocks->wide->tokens.value ==
+        engine::cuda::tiled_tokens(engine::cuda::kMaxTiledTokens));
 }
 
 TEST_CASE("The host is timed with as many tokens as the engine times it", "[validation][mirror]") {

@@ -1,4 +1,4 @@
-#include "perfmodel/cost/wave_quantization.hpp"
+#include "perfmodel/blocks/wave_quantization.hpp"
 
 #include <algorithm>
 #include <cmath>
