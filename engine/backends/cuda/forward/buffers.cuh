@@ -22,11 +22,11 @@ namespace rigcast::engine::cuda {
 struct ActivationBuffers {
   int tokens = 0;
   std::int32_t* ids = nullptr;
-  float* hidden = nullptr;         // [hidden]
-  float* normed = nullptr;         // [hidden]
-  QuantizedActivations quantized;  // [hidden]: `normed` as integers
-  float* projected = nullptr;      // [q | k | v]; then partial results of attention
-  std::int64_t projected_floats = 0;
+  float* hidden = nullptr;            // [hidden]
+  float* normed = nullptr;            // [hidden]
+  QuantizedActivations quantized;     // [hidden]: `normed` as integers
+  float* projected = nullptr;         // [q | k | v]; then partial results of attention
+  std::int64_t projected_floats = 0;  // values at `projected`
   // What first matrices of recurrent layers give, or those of attention with a gate: [q and gate |
   // k | v]; a work buffer of recurrent layers.
   float *mixed = nullptr, *convolved = nullptr;
@@ -60,8 +60,8 @@ struct DecodeBuffers {
 
 /// FP16 activations of a prompt's batches.
 struct PrefillBuffers {
-  __half* x = nullptr;  // input of a product
-  std::int64_t x_values = 0;
+  __half* x = nullptr;              // input of a product
+  std::int64_t x_values = 0;        // values at `x`
   __half* ffn_hidden = nullptr;     // [gate | up]
   __half* weights = nullptr;        // dequantized weights of the products that run at once
   float* shared_weights = nullptr;  // of the expert that all tokens pass, by token

@@ -4,6 +4,7 @@
 #include "engine/kernels/cuda/hopper/tensor_memory.cuh"
 
 namespace rigcast::engine::cuda {
+
 // A block has 128 query rows. Four warps copy keys and values to shared memory; two groups of four
 // compute 64 rows each, and multiply the next keys and the last values while they weigh scores.
 struct HopperAttentionShape {
@@ -36,12 +37,13 @@ struct Barriers {
   std::uint64_t full[kStages], empty[kStages];
 };
 
-struct Place {
+// The next stage of a ring of tiles, for the warps that fill it and for those that read it.
+struct PipelineState {
   std::uint32_t stages, full, empty;
   int stage = 0;
   std::uint32_t parity = 0;
 
-  __device__ Place(std::uint32_t stages, const Barriers& barriers)
+  __device__ PipelineState(std::uint32_t stages, const Barriers& barriers)
       : stages(stages),
         full(shared_address(barriers.full)),
         empty(shared_address(barriers.empty)) {}
@@ -62,29 +64,29 @@ struct Place {
   }
 };
 
-// Divides the registers of a multiprocessor: those who compute get what those who copy do not need.
+// Divides a block's registers: warps that compute get those that copying warps do not need.
 template <bool kComputes>
-__device__ __forceinline__ void keep_registers() {
+__device__ __forceinline__ void reallocate_registers() {
   if constexpr (kComputes)
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
   else
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
 }
 
-// Makes what threads copied visible to tensor cores.
-__device__ __forceinline__ void show_to_tensor_cores() {
+// Makes this thread's finished copies visible to wgmma, which reads through the async proxy.
+__device__ __forceinline__ void fence_async_proxy() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
 // Copies eight rows. A lane of the copying warps copies a chunk of row lane % 8.
-__device__ __forceinline__ void copy_eight(std::uint32_t to, Bytes row, bool copy) {
+__device__ __forceinline__ void copy_eight_rows(std::uint32_t to, Bytes row, bool copy) {
   const int lane = int(threadIdx.x) % 32,
             chunk = (int(threadIdx.x) / 32 - S::kWarps) * 4 + lane / 8;
   copy_async_or_zero(to + chunk * 128 + lane % 8 * 16, row + chunk * 16, copy);
 }
 
 // What the copying warps do: queries and the first keys, then values and the next keys in turn. A
-// tile is announced once the one behind it is on its way.
+// tile is signalled as full once the copies of the one behind it have begun.
 class Producer {
  public:
   __device__ Producer(const PrefillTask& t, int head, int begin, int end)
@@ -96,12 +98,12 @@ class Producer {
     for (int eight = 0; eight < S::kRows / 8; ++eight) {
       const int row = first_row + eight * 8 + lane % 8;
       const bool some = row < t_.rows;
-      copy_eight(to + eight / 8 * kGroupBytes + eight % 8 * kEightRows,
-                 reinterpret_cast<Bytes>(query_row(t_, head_, some ? row : 0)), some);
+      copy_eight_rows(to + eight / 8 * kGroupBytes + eight % 8 * kEightRows,
+                      reinterpret_cast<Bytes>(query_row(t_, head_, some ? row : 0)), some);
     }
   }
 
-  __device__ void copy_tile(const HeadRows& rows, int token, Place& place) {
+  __device__ void copy_tile(const HeadRows& rows, int token, PipelineState& place) {
     if (!place.is_empty()) {  // what is on its way is awaited first
       finish();
       place.await_empty();
@@ -114,24 +116,24 @@ class Producer {
     for (int eight = 0; eight < S::kKeys / 8; ++eight) {
       const int at = token + eight * 8 + own;
       if (!together) row = rows.row(min(token + eight * 8, last)) + own * rows.row_bytes;
-      copy_eight(place.address() + eight * kEightRows, row, at >= begin_ && at < end_);
+      copy_eight_rows(place.address() + eight * kEightRows, row, at >= begin_ && at < end_);
       row += 8 * rows.row_bytes;
     }
     commit_copies();
     wait_for_copies<1>();
-    announce();
+    signal_full();
     copied_ = place.full + 8 * place.stage;
     place.next();
   }
 
   __device__ void finish() {
     wait_for_copies<0>();
-    announce();
+    signal_full();
   }
 
  private:
-  __device__ void announce() {
-    show_to_tensor_cores();
+  __device__ void signal_full() {
+    fence_async_proxy();
     __syncwarp();
     if (copied_ != 0 && threadIdx.x % 32 == 0) arrive(copied_);
     copied_ = 0;
@@ -142,8 +144,10 @@ class Producer {
   std::uint32_t copied_ = 0;  // the barrier of the tile that was copied last
 };
 
-// Where tensor cores read 16 x 8 n elements: steps between eights that they sum over, and others.
-__device__ __forceinline__ std::uint64_t tile_at(std::uint32_t address, int summed, int others) {
+// The wgmma descriptor of a tile. `summed`, `others`: bytes between neighbouring groups of eight
+// elements along the dimension that the product sums over, and along the other one.
+__device__ __forceinline__ std::uint64_t tile_descriptor(std::uint32_t address, int summed,
+                                                         int others) {
   return std::uint64_t(address >> 4 & 0x3FFF) | std::uint64_t(summed >> 4) << 16 |
          std::uint64_t(others >> 4) << 32;
 }
@@ -194,14 +198,14 @@ __device__ __forceinline__ void begin_scores(std::uint32_t queries, std::uint32_
   begin_products();
 #pragma unroll
   for (int k = 0; k < S::kDim / 16; ++k)
-    multiply_keys(flat(s), tile_at(queries + k * 256, 128, kEightRows),
-                  tile_at(keys + k * 256, 128, kEightRows), k > 0);
+    multiply_keys(flat(s), tile_descriptor(queries + k * 256, 128, kEightRows),
+                  tile_descriptor(keys + k * 256, 128, kEightRows), k > 0);
   commit_products();
 }
 
 using Probabilities = std::uint32_t[S::kKeys / 16][4];
 
-__device__ __forceinline__ void round(const S::Scores& s, Probabilities& p) {
+__device__ __forceinline__ void pack_probabilities(const S::Scores& s, Probabilities& p) {
 #pragma unroll
   for (int n = 0; n < S::kKeys / 16; ++n)
 #pragma unroll
@@ -215,7 +219,8 @@ __device__ __forceinline__ void begin_values(std::uint32_t values, const Probabi
   begin_products();
 #pragma unroll
   for (int n = 0; n < S::kKeys / 16; ++n)
-    multiply_values(flat(mix.o), p[n], tile_at(values + n * 2 * kEightRows, kEightRows, 128));
+    multiply_values(flat(mix.o), p[n],
+                    tile_descriptor(values + n * 2 * kEightRows, kEightRows, 128));
   commit_products();
 }
 
@@ -223,7 +228,8 @@ template <bool kPieces>
 __device__ __forceinline__ void attend_tiles(const PrefillTask& t,
                                              const VisibleTokens<S, kPieces>& seen,
                                              const TileRange& tiles, std::uint32_t queries,
-                                             Place keys, Place values, PrefillAccumulator<S>& mix) {
+                                             PipelineState keys, PipelineState values,
+                                             PrefillAccumulator<S>& mix) {
   const int lane = int(threadIdx.x) % 32;
   S::Scores s;
   Probabilities p;
@@ -253,7 +259,7 @@ __device__ __forceinline__ void attend_tiles(const PrefillTask& t,
       values.next();
       if (moved) mix.rescale_o(scale);
     }
-    round(s, p);
+    pack_probabilities(s, p);
   }
   if (tiles.begin >= tiles.end) return;
   values.await_full();
@@ -289,9 +295,9 @@ __global__ void __launch_bounds__(S::kThreads, 1)
     publish_barriers();
   }
   __syncthreads();
-  Place keys(stages, of_keys), values(stages + kStages * kTileBytes, of_values);
+  PipelineState keys(stages, of_keys), values(stages + kStages * kTileBytes, of_values);
   if (warp >= S::kWarps) {
-    keep_registers<false>();
+    reallocate_registers<false>();
     Producer copies(t, head, seen.begin(), seen.last + 1);
     const HeadRows key_rows = keys_of(cache, t.layer, head);
     const HeadRows value_rows = values_of(cache, t.layer, head);
@@ -303,7 +309,7 @@ __global__ void __launch_bounds__(S::kThreads, 1)
     copies.finish();
     return;
   }
-  keep_registers<true>();
+  reallocate_registers<true>();
   const int group = warp / 4;
   PrefillAccumulator<S> mix;
   mix.clear();

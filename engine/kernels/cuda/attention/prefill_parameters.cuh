@@ -21,8 +21,8 @@ struct PrefillAttention {
   int shared_bytes = 0;
   SoftCap cap{};
   Sinks sinks = nullptr;
-  /// Memory for partial results, aligned to 16 bytes. With it, contexts are cut into splits where
-  /// the tokens alone are too few to occupy the GPU.
+  /// Memory for partial results: `partial_floats` values, aligned to 16 bytes. With it, contexts
+  /// are cut into splits where the tokens alone are too few to occupy the GPU.
   float* partials = nullptr;
   std::int64_t partial_floats = 0;
   /// The last token's position, or one near it: only the number of splits depends on it.
