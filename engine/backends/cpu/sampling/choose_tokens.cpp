@@ -18,12 +18,13 @@ struct Part {
 // A row that members look through together, in parts.
 class SharedRow {
  public:
-  // So many parts that all members have one, unless a part's candidates are a good part of it.
+  // So many parts that all members have one. Of many candidates fewer: each part has as many as the
+  // whole row would, from which the sampler chooses.
   SharedRow(const SampledLogits& row, std::size_t rows, int members)
       : row_(row),
         weighs_all_(row.sampler->needs_all_weights(row.logits.size())),
         count_(weighs_all_ ? 1 : row.sampler->candidates(row.logits.size())) {
-    constexpr std::size_t kWidth = 4096, kFewer = 4;
+    constexpr std::size_t kWidth = 4096, kFewer = 64;
     const std::size_t wanted = (std::size_t(members) + rows - 1) / rows,
                       width = std::max(kWidth, kFewer * count_);
     parts_.resize(std::clamp<std::size_t>(row.logits.size() / width, 1, wanted));
