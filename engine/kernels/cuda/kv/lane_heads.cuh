@@ -10,6 +10,8 @@
 
 namespace rigcast::engine::cuda {
 
+enum class HeadKind { kQuery, kKey, kValue };
+
 /// How the lanes of a warp share heads of up to kDim elements: kLanes neighbours hold one, each
 /// kFours times four elements that follow each other.
 template <int kDim>
@@ -84,13 +86,14 @@ class LaneHead {
   /// Writes the lane's part times `scale` as F16 to a row of kDim, aligned to 8 bytes.
   __device__ void put_fp16(float scale, __half* row) const {
 #pragma unroll
-    for (int k = 0; k < Lanes::kFours; ++k) {
-      const __half2 low = __floats2half2_rn(x_[k][0] * scale, x_[k][1] * scale);
-      const __half2 high = __floats2half2_rn(x_[k][2] * scale, x_[k][3] * scale);
-      *reinterpret_cast<uint2*>(row + element(k)) =
-          make_uint2(*reinterpret_cast<const std::uint32_t*>(&low),
-                     *reinterpret_cast<const std::uint32_t*>(&high));
-    }
+    for (int k = 0; k < Lanes::kFours; ++k)
+      *reinterpret_cast<uint2*>(row + element(k)) = rounded(k, scale);
+  }
+  /// The same to a row of as many elements as the head has.
+  __device__ void store_fp16(float scale, __half* row) const {
+#pragma unroll
+    for (int k = 0; k < Lanes::kFours; ++k)
+      if (element(k) < dim_) *reinterpret_cast<uint2*>(row + element(k)) = rounded(k, scale);
   }
   /// Writes it to the shared memory.
   __device__ void show() const {
@@ -102,6 +105,12 @@ class LaneHead {
 
  private:
   __device__ int element(int k) const { return first_ + k * Lanes::kStride; }
+  __device__ uint2 rounded(int k, float scale) const {
+    const __half2 low = __floats2half2_rn(x_[k][0] * scale, x_[k][1] * scale);
+    const __half2 high = __floats2half2_rn(x_[k][2] * scale, x_[k][3] * scale);
+    return make_uint2(*reinterpret_cast<const std::uint32_t*>(&low),
+                      *reinterpret_cast<const std::uint32_t*>(&high));
+  }
   static __device__ void put(const float4& from, float (&to)[4]) {
     to[0] = from.x, to[1] = from.y, to[2] = from.z, to[3] = from.w;
   }

@@ -57,6 +57,18 @@ struct NewTokenInputs {
   const RopeAngle* rope_cos_sin = nullptr;
   float score_scale = 0;  // of query . key; 0: 1 / sqrt(head_dim)
   QueryTemperature temperature{};
+
+#ifdef __CUDACC__
+  /// The same with this token as the first.
+  __device__ __forceinline__ NewTokenInputs of_token(int token) const {
+    NewTokenInputs of = *this;
+    of.q.rows += token * q.stride;
+    of.k.rows += token * k.stride;
+    of.v.rows += token * v.stride;
+    of.rope_cos_sin += std::int64_t(token) * (rope_dims / 2);
+    return of;
+  }
+#endif
 };
 
 }  // namespace rigcast::engine::cuda

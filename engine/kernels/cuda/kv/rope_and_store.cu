@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/cuda/launch.cuh"
+#include "engine/kernels/cuda/kv/lane_heads.cuh"
 #include "engine/kernels/cuda/kv/rope_device.cuh"
 
 namespace rigcast::engine::cuda {
@@ -13,7 +14,6 @@ constexpr int kWarps = 4;
 
 struct Sizes {
   int dim = 0, tokens = 0;
-  int heads_at_once = 1;  // heads of one token that a warp computes: it loads the angles once
   float query_scale = 1;
 };
 
@@ -29,29 +29,19 @@ __device__ RopeAngle rope_angle(int position, double frequency) {
   return {c - s * low, s + c * low};
 }
 
-// Heads are numbered: queries first, then keys, then values.
-template <int kRoom>
-__device__ void rope_and_store_head(const NewHeads<kRoom>& heads, const Cache& cache, int layer,
-                                    const Sizes& s, int head, int position, __half* queries) {
-  if (head < heads.p.heads) {
-    heads.compute(HeadKind::kQuery, head);
-    const std::int64_t row = std::int64_t(heads.token) * heads.p.heads + head;
-    const float scale = s.query_scale * heads.p.temperature.at(position);
-    return put_fp16(heads.own, scale, s.dim, queries + row * s.dim, heads.lane);
+// One of a token's heads, which are numbered: queries first, then keys, then values.
+struct HeadOfToken {
+  HeadKind kind;
+  int head;
+
+  __device__ HeadOfToken(const NewTokenInputs& p, const Cache& cache, int number) {
+    const int after_queries = number - p.heads, after_keys = after_queries - cache.kv_heads;
+    kind = after_queries < 0 ? HeadKind::kQuery
+           : after_keys < 0  ? HeadKind::kKey
+                             : HeadKind::kValue;
+    head = after_queries < 0 ? number : after_keys < 0 ? after_queries : after_keys;
   }
-  std::byte* block = cache.blocks[position / cache.block_tokens];
-  const std::int64_t row = position % cache.block_tokens;
-  if (const int k_head = head - heads.p.heads; k_head < cache.kv_heads) {
-    heads.compute(HeadKind::kKey, k_head);
-    std::byte* to = block + cache.keys_at(layer, k_head) + row * cache.k_row;
-    put_row(cache.k_type, heads.own, s.dim, to, heads.lane);
-  } else {
-    const int v_head = k_head - cache.kv_heads;
-    heads.compute(HeadKind::kValue, v_head);
-    std::byte* to = block + cache.values_at(layer, v_head) + row * cache.v_row;
-    put_row(cache.v_type, heads.own, s.dim, to, heads.lane);
-  }
-}
+};
 
 __global__ void compute_angles_kernel(const double* frequencies, int pairs, const StepRows rows,
                                       float magnitude, RopeAngle* rope_cos_sin) {
@@ -62,37 +52,81 @@ __global__ void compute_angles_kernel(const double* frequencies, int pairs, cons
   }
 }
 
-// One warp for some heads of one token.
-template <int kRoom>
-__global__ void __launch_bounds__(32 * kWarps)
-    rope_and_store_heads(NewTokenInputs p, Cache cache, int layer, Sizes s, const StepRows rows,
-                         __half* queries) {
-  __shared__ __align__(16) float heads_of_warps[kWarps][kRoom];
+// Where a key or a value goes.
+struct CacheRow {
+  QuantFormat type;
+  std::byte* to;
+
+  __device__ CacheRow(const Cache& cache, int layer, const HeadOfToken& at, int position) {
+    const int block = position / cache.block_tokens;
+    const std::int64_t row = position - block * cache.block_tokens;
+    const bool key = at.kind == HeadKind::kKey;
+    type = key ? cache.k_type : cache.v_type;
+    to = cache.blocks[block] + (key ? cache.keys_at(layer, at.head) + row * cache.k_row
+                                    : cache.values_at(layer, at.head) + row * cache.v_row);
+  }
+};
+
+// A warp has as many of a token's heads as its lanes hold, of one token after the other.
+template <int kDim>
+__global__ void __launch_bounds__(32 * kWarps, 4)
+    rope_and_store_heads(const __grid_constant__ NewTokenInputs p,
+                         const __grid_constant__ Cache cache, int layer, Sizes s,
+                         const StepRows rows, __half* queries) {
+  using Lanes = HeadLanes<kDim>;
+  __shared__ __align__(16) float heads_of_warps[kWarps][Lanes::kHeads][kDim];
   allow_next_kernel();
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   const int all = p.heads + (p.stores ? 2 * cache.kv_heads : 0);
-  const int first = (int(blockIdx.x) * kWarps + warp) * s.heads_at_once;
-  bool waited = false;
+  const int first = (int(blockIdx.x) * kWarps + warp) * Lanes::kHeads;
+  const int number = first + lane / Lanes::kLanes;
+  const bool quantized = cache.k_type != QuantFormat::kF16 || cache.v_type != QuantFormat::kF16;
+  if (first >= all) return;
+  float(&shared)[Lanes::kHeads][kDim] = heads_of_warps[warp];
+  const HeadOfToken at(p, cache, min(number, all - 1));
   for (int token = int(blockIdx.y); token < s.tokens; token += int(gridDim.y)) {
-    const LaneRopeAngles<kRoom> rope_cos_sin(p, token, lane);
-    if (!waited) wait_for_inputs();
-    waited = true;
-    const NewHeads<kRoom> heads{p, rope_cos_sin, token, s.dim, lane, heads_of_warps[warp]};
+    const NewTokenInputs of_token = p.of_token(token);
+    LaneHead<kDim> head(of_token, s.dim, lane, shared[lane / Lanes::kLanes]);
+    head.prepare(at.kind, at.head);
+    wait_for_inputs();
+    head.load(number < all);
     const Cache own = cache.of_sequence(rows.sequence_of(token));
     const int position = rows.position_of(token);
-    for (int head = first; head < min(all, first + s.heads_at_once); ++head) {
-      rope_and_store_head(heads, own, layer, s, head, position, queries);
-      __syncwarp();
+    const CacheRow row(own, layer, at, position);  // not of a query
+    head.compute();
+    if (number < all) {
+      if (at.kind == HeadKind::kQuery) {
+        const std::int64_t to = std::int64_t(token) * p.heads + at.head;
+        head.store_fp16(s.query_scale * p.temperature.at(position), queries + to * s.dim);
+      } else if (row.type == QuantFormat::kF16) {
+        head.store_fp16(1.0f, reinterpret_cast<__half*>(row.to));
+      }
     }
+    if (!quantized || first + Lanes::kHeads <= p.heads) continue;
+    head.show();
+    __syncwarp();
+    for (int i = max(0, p.heads - first); i < min(Lanes::kHeads, all - first); ++i) {
+      const CacheRow to(own, layer, HeadOfToken(p, cache, first + i), position);
+      if (to.type != QuantFormat::kF16) put_row(to.type, shared[i], s.dim, to.to, lane);
+    }
+    __syncwarp();
   }
 }
 
-// A warp takes several of a token's heads only where there are more than the GPU has warps for:
-// they take as long as so many warps, one after the other.
-int heads_at_once(std::int64_t all) {
-  constexpr std::int64_t kWarpsOfProcessor = 48, kMax = 8;
-  return int(std::clamp<std::int64_t>(all / (kWarpsOfProcessor * device_facts().multiprocessors), 1,
-                                      kMax));
+template <int kDim>
+void launch_heads(const Stream& stream, const NewTokenInputs& inputs, const Cache& cache, int layer,
+                  const Sizes& s, const StepRows& rows, __half* queries) {
+  constexpr int kOfBlock = kWarps * HeadLanes<kDim>::kHeads, kMaxTokensOfBlock = 4;
+  constexpr std::int64_t kBlocksOfProcessor = 16;
+  const int heads = inputs.heads + (inputs.stores ? 2 * cache.kv_heads : 0);
+  const int blocks = (heads + kOfBlock - 1) / kOfBlock;
+  // A block has several tokens only where there are enough for all multiprocessors.
+  const std::int64_t each =
+      std::int64_t(blocks) * s.tokens / (kBlocksOfProcessor * device_facts().multiprocessors);
+  const int of_block = int(std::clamp<std::int64_t>(each, 1, kMaxTokensOfBlock));
+  const int parts = std::min((s.tokens + of_block - 1) / of_block, 65535);
+  launch(stream, {dim3(unsigned(blocks), unsigned(parts)), dim3(32 * kWarps)}, Start::kEarly,
+         rope_and_store_heads<kDim>, inputs, cache, layer, s, rows, queries);
 }
 
 }  // namespace
@@ -114,15 +148,13 @@ void compute_rope_angles(const Stream& stream, const double* frequencies, int pa
 void rope_and_store(const Stream& stream, const NewTokenInputs& inputs, const Cache& cache,
                     int layer, int tokens, const StepRows& rows, __half* queries) {
   if (tokens < 1) return;
-  const int heads = inputs.heads + (inputs.stores ? 2 * cache.kv_heads : 0);
-  const Sizes sizes{cache.head_dim, tokens, heads_at_once(std::int64_t(tokens) * heads),
-                    query_scale(inputs, cache.head_dim)};
-  const int of_block = kWarps * sizes.heads_at_once;
-  const dim3 grid(unsigned((heads + of_block - 1) / of_block), unsigned(std::min(tokens, 65535)));
-  auto* const kernel = cache.head_dim <= 256 ? rope_and_store_heads<kHeadRoom<256>>
-                                             : rope_and_store_heads<kMaxHeadDim>;
-  launch(stream, {grid, dim3(32 * kWarps)}, Start::kEarly, kernel, inputs, cache, layer, sizes,
-         rows, queries);
+  const Sizes sizes{cache.head_dim, tokens, query_scale(inputs, cache.head_dim)};
+  const auto run = sizes.dim <= 64    ? launch_heads<64>
+                   : sizes.dim <= 96  ? launch_heads<96>
+                   : sizes.dim <= 128 ? launch_heads<128>
+                   : sizes.dim <= 256 ? launch_heads<256>
+                                      : launch_heads<512>;
+  run(stream, inputs, cache, layer, sizes, rows, queries);
 }
 
 }  // namespace rigcast::engine::cuda
