@@ -26,8 +26,8 @@ RIGCAST_HOST_DEVICE constexpr std::int64_t tiled_columns(std::int64_t columns) {
 /// in place of 656 with 1,024 (8B Q4_K_M, H200).
 inline constexpr int kMaxTiledTokens = 1024;
 
-/// The tokens for which a tile has room. With 256, a multiprocessor runs one block instead of two,
-/// which converts each weight half as often.
+/// The tokens for which a tile has room. With 256, a multiprocessor runs one block instead of two
+/// (kTiledBlocks), which converts each weight half as often.
 RIGCAST_HOST_DEVICE constexpr int tiled_tokens(int tokens) {
   return tokens <= 8     ? 8
          : tokens <= 16  ? 16

@@ -17,10 +17,10 @@ std::int64_t tiles_of(std::int64_t rows) { return (rows + kTiledRows - 1) / kTil
 // Batches of 33 to 64 tokens leave places free: with none, kernels that start early wait for
 // one another, which took longer than larger shares do. Loads run up to two blocks ahead: shares
 // have at least three, or two where a multiprocessor would have nothing otherwise.
-int cluster_for(std::int64_t tiles, int blocks, int tokens) {
+int cluster_for(const TiledFormats& formats, std::int64_t tiles, int blocks, int tokens) {
   const int processors = device_facts().multiprocessors;
   const auto run_at_once = [&](int cluster) {
-    const std::int64_t places = tiled_clusters(tokens, cluster);
+    const std::int64_t places = tiled_clusters(formats, tokens, cluster);
     return tiled_tokens(tokens) == 64 ? tiles * 8 <= places * 7 : tiles <= places;
   };
   int best = 1;
@@ -68,7 +68,7 @@ void launch_jobs(std::span<const SmallBatchJob> jobs, TiledWork work, Start star
     tiles += tiles_of(job.w.rows);
   }
   work.by_four = fours(jobs, work.stride);
-  work.cluster = cluster_for(tiles * work.token_tiles, work.blocks, work.tokens);
+  work.cluster = cluster_for({first, last}, tiles * work.token_tiles, work.blocks, work.tokens);
   launch_tiled({first, last}, work.tokens, work, tiles, 1, start, stream);
 }
 

@@ -21,8 +21,8 @@ inline constexpr int kMaxSumRows = 6 * share_stride(6);  // the most of all size
 template <int kTokens>
 struct TiledRing {
   static constexpr bool kAsync = kTokens >= 32;  // four warps read the activations once
-  static constexpr int kStages = kTokens <= 16 ? 6 : kTokens == 32 ? 4 : kTokens == 64 ? 12 : 6;
-  static constexpr int kStageColumns = kTokens < 64 ? kTileColumns : 64;
+  static constexpr int kStages = kTokens <= 16 ? 6 : kTokens == 32 ? 16 : kTokens == 64 ? 12 : 6;
+  static constexpr int kStageColumns = kAsync ? 64 : kTileColumns;
   static constexpr int kStageSteps = kStageColumns / 16;
   static constexpr int kStagesOfTile = kTileColumns / kStageColumns;
   static constexpr int kStageBytes = kStageColumns * kTokens * 2;
@@ -252,11 +252,11 @@ __device__ __forceinline__ SoaView of_expert(const TiledPart& part, int expert) 
           moved(part.view.scales)};
 }
 
-// The row of gate and of up that is number `i` of the 64 of a tile: they are the halves of units
-// whose results lie side by side when they are tiled.
-__device__ __forceinline__ std::int64_t hidden_row(const BlockTask& task, int i) {
-  const int tile = int(task.first_row / kTiledRows);
-  return tile / 2 * 128 + i / 16 * 32 + tile % 2 * 16 + i % 16;
+// The first of the eight rows of gate and of up that a warp multiplies: those of which a token's
+// results lie side by side when they are tiled.
+__device__ __forceinline__ std::int64_t hidden_row(const BlockTask& task) {
+  const int tile = int(task.first_row / kTiledRows), run = threadIdx.x / 32;
+  return tile / 2 * 128 + tile % 2 * 16 + run / 2 * 4 + run % 2;
 }
 
 // A lane's row `i` of two, of a warp's 16: eight rows apart, or a row of gate and the same of up.
@@ -264,7 +264,8 @@ __device__ __forceinline__ std::int64_t hidden_row(const BlockTask& task, int i)
 __device__ __forceinline__ std::int64_t lane_row(const TiledWork& work, const BlockTask& task,
                                                  int i) {
   const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4;
-  return work.ffn_hidden ? hidden_row(task, warp * 8 + g) : task.first_row + warp * 16 + i * 8 + g;
+  return work.ffn_hidden ? hidden_row(task) + g / 2 * 32 + g % 2 * 2
+                         : task.first_row + warp * 16 + i * 8 + g;
 }
 __device__ __forceinline__ RowAt row_to_read(const TiledWork& work, const BlockTask& task, int i) {
   const bool up = work.ffn_hidden && i == 1;
@@ -337,41 +338,39 @@ __device__ __forceinline__ void write_cluster_sums(std::byte* shared, const Tile
   }
 }
 
-// The results of 64 rows are [word of a half][half of a step][token][place]: sixteen columns of
-// each of four units, tiled. They go through the memory of the stages, so that whole runs are
-// stored; odd runs have their tokens swapped in pairs there, which lets fewer stores meet in a
-// bank.
+// Transposes a warp's matrix of 8 x 8 F16.
+__device__ __forceinline__ std::uint32_t transposed(std::uint32_t pair) {
+  std::uint32_t to;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(to) : "r"(pair));
+  return to;
+}
+
+// A token's results of a warp are 16 bytes, tiled, and those of the next token follow.
 template <int kTokens>
-__device__ __forceinline__ void write_hidden(std::byte* shared, const TiledWork& work,
-                                             const BlockTask& task, const LaneSums<kTokens>& sums) {
+__device__ __forceinline__ void write_hidden(const TiledWork& work, const BlockTask& task,
+                                             const LaneSums<kTokens>& sums) {
   const std::int64_t row = lane_row(work, task, 0), rows = task.part.rows;
-  const std::int64_t padded = tiled_columns(rows);
-  const int warp = threadIdx.x / 32, own = warp * 8 + threadIdx.x % 32 / 4;
-  const int in = own % 16, place = own / 16 * 2 + in % 4 / 2;
-  const int run = in / 4 * 2 + in % 2;
-  auto* const tile = reinterpret_cast<__half*>(shared) + run * (kTokens * 8) + place;
-  __syncthreads();  // all warps have read the ring
+  const std::int64_t padded = tiled_columns(rows), first = hidden_row(task);
+  if (first >= padded) return;
   float gate_bias = 0, up_bias = 0;
   if (task.part.bias && row < rows) {
     gate_bias = task.part.bias[row];
     up_bias = work.parts[1].bias[task.expert * rows + row];
   }
+  const auto hidden = [&](float gate, float up) {
+    const GateAndUp in = as_taken(gate + gate_bias, up + up_bias, work.function);
+    return row < rows ? half_in_range(gate_of(in.gate, work.function) * in.up) : __half(0);
+  };
+  const int lane = threadIdx.x % 32, token = lane / 4;
+  __half* const to = work.ffn_hidden + task.group * padded * kTokens +
+                     tiled_index(first, token, kTokens) + lane % 4 * 2;
 #pragma unroll
-  for (int i = 0; i < kTokens / 2; ++i)
-    if (i % 4 < 2) {
-      const GateAndUp in = as_taken(sums[i] + gate_bias, sums[i + 2] + up_bias, work.function);
-      tile[(token_of_sum(i) ^ run % 2) * 8] =
-          half_in_range(row < rows ? gate_of(in.gate, work.function) * in.up : 0.0f);
-    }
-  __syncthreads();
-  const std::int64_t first = hidden_row(task, 0);
-  if (first >= padded) return;
-  __half* const to = work.ffn_hidden + task.group * padded * kTokens;
-  for (int i = threadIdx.x; i < 8 * kTokens; i += 32 * kTiledWarps) {
-    const int run = i / kTokens, token = i % kTokens;
-    if (token >= task.tokens) continue;
-    *reinterpret_cast<uint4*>(to + tiled_index(first + run / 2 * 4 + run % 2, token, kTokens)) =
-        *reinterpret_cast<const uint4*>(shared + (i ^ run % 2) * 16);
+  for (int eight = 0; eight < kTokens / 8; ++eight) {
+    const float* const own = sums + 4 * eight;  // gate and up, of two tokens each
+    const __half2 pair(hidden(own[0], own[2]), hidden(own[1], own[3]));
+    const std::uint32_t of_token = transposed(as_word(pair));
+    if (eight * 8 + token < task.tokens)
+      *reinterpret_cast<std::uint32_t*>(to + eight * 64) = of_token;
   }
 }
 
@@ -399,7 +398,7 @@ __device__ __forceinline__ void multiply(std::byte* shared, std::uint64_t* barri
       columns.count * Ring::kStagesOfTile);
   LaneSums<kTokens> sums = {};
   add_blocks<F, kTokens>(source, columns.count, ring, sums);
-  if (work.ffn_hidden) return write_hidden<kTokens>(shared, work, task, sums);
+  if (work.ffn_hidden) return write_hidden<kTokens>(work, task, sums);
   if (work.cluster > 1) return write_cluster_sums<kTokens>(shared, work, task, sums);
 #pragma unroll
   for (int i = 0; i < kTokens / 2; ++i)
@@ -408,8 +407,17 @@ __device__ __forceinline__ void multiply(std::byte* shared, std::uint64_t* barri
 
 #endif  // RIGCAST_HOPPER_CODE
 
+// Blocks that a multiprocessor runs: two, where the registers of both hold weights and sums. Those
+// of Q6_K and Q8_0 with 128 tokens spilled.
 template <QuantFormat F, QuantFormat G, int kTokens>
-__global__ void __launch_bounds__(32 * kTiledWarps, kTokens > 128 ? 1 : 2)
+inline constexpr int kTiledBlocks = kTokens > 128 || (kTokens == 128 &&
+                                                      (LaneFormat<G>::kSix || LaneFormat<F>::kSix ||
+                                                       LaneFormat<F>::kEight))
+                                        ? 1
+                                        : 2;
+
+template <QuantFormat F, QuantFormat G, int kTokens>
+__global__ void __launch_bounds__(32 * kTiledWarps, kTiledBlocks<F, G, kTokens>)
     tiled_kernel([[maybe_unused]] const __grid_constant__ TiledWork work) {
 #if RIGCAST_HOPPER_CODE
   extern __shared__ __align__(128) std::byte shared[];

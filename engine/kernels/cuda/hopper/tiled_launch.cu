@@ -77,21 +77,23 @@ void launch_tiled(const TiledFormats& formats, int tokens, const TiledWork& work
   });
 }
 
-int tiled_clusters(int tokens, int cluster) {
+int tiled_clusters(const TiledFormats& formats, int tokens, int cluster) {
   constexpr std::size_t kMaxDevices = 64;
   using Counts = std::array<std::atomic<int>, kMaxCluster>;  // plus one; 0: not yet asked
-  int device = 0;
+  int device = 0, clusters = 0;
   RIGCAST_CUDA_CALL(cudaGetDevice(&device));
-  return for_tokens(tokens, [&]<int kTokens>() {
-    using enum QuantFormat;
-    static std::array<Counts, kMaxDevices> known;
-    std::atomic<int>& count = known.at(std::size_t(device)).at(std::size_t(cluster - 1));
-    const auto kernel = tiled_kernel<kQ4_K, kQ4_K, kTokens>;
-    if (count == 0)
-      count =
-          1 + most_clusters(shape_of<kTokens>(kernel, dim3(unsigned(cluster)), cluster), kernel);
-    return count - 1;
+  for_formats(formats, [&]<QuantFormat F, QuantFormat G>() {
+    for_tokens(tokens, [&]<int kTokens>() {
+      static std::array<Counts, kMaxDevices> known;
+      std::atomic<int>& count = known.at(std::size_t(device)).at(std::size_t(cluster - 1));
+      const auto kernel = tiled_kernel<F, G, kTokens>;
+      if (count == 0)
+        count =
+            1 + most_clusters(shape_of<kTokens>(kernel, dim3(unsigned(cluster)), cluster), kernel);
+      clusters = count - 1;
+    });
   });
+  return clusters;
 }
 
 bool has_tiled_code() { return RIGCAST_HAS_HOPPER_CODE; }

@@ -22,10 +22,9 @@ void launch_tiled(const TiledFormats& formats, int tokens, const TiledWork& work
                   std::int64_t tiles, int groups, Start start, const Stream& stream);
 
 /// The clusters of so many blocks that run at once, with tiled_tokens(tokens) tokens: the blocks of
-/// one run on multiprocessors of one group (GPC), and groups differ in size. The same for all
-/// formats, as every kernel has registers for two blocks a multiprocessor. `cluster`: 1 to
+/// one run on multiprocessors of one group (GPC), and groups differ in size. `cluster`: 1 to
 /// kMaxCluster. Throws CudaFailure.
-int tiled_clusters(int tokens, int cluster);
+int tiled_clusters(const TiledFormats& formats, int tokens, int cluster);
 
 /// True if the program has code of the kernel.
 bool has_tiled_code();
