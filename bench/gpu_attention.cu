@@ -13,7 +13,6 @@
 #include "engine/kernels/cuda/attention/decode_attention.cuh"
 #include "engine/kernels/cuda/attention/merge_partials.cuh"
 #include "engine/kernels/cuda/attention/prefill_attention.cuh"
-#include "engine/kernels/cuda/kv/dequantize_kv.cuh"
 #include "engine/kernels/cuda/kv/rope_and_store.cuh"
 
 using namespace rigcast;
@@ -205,27 +204,19 @@ void decode(const Stream& stream, const Machine& gpu, int tokens, int layers, Qu
 
 void prefill(const Stream& stream, int tokens, QuantFormat type) {
   constexpr int kLayers = 4;
-  const Context context(tokens, kLayers, type), halves_of_layer(tokens, 1, QuantFormat::kF16);
+  const Context context(tokens, kLayers, type);
   const std::size_t width = kHeads * kDim;
   const DeviceBuffer queries = fp16(std::size_t(tokens) * width, 0.2f);
   const DeviceBuffer out(std::size_t(tokens) * width * 2);
   const int* position = context.position(0);
-  const auto time = [&](bool widened) {
-    return seconds(stream, kLayers, [&] {
-      for (int layer = 0; layer < kLayers; ++layer) {
-        const cuda::Cache& cache = (widened ? halves_of_layer : context).cache();
-        if (widened)
-          cuda::dequantize_kv(stream, context.cache(), layer, 0, tokens, position, cache);
-        cuda::attend_causally(stream, {queries.as<__half>(), tokens, kHeads, 0}, cache,
-                              widened ? 0 : layer, position, {out.as<__half>()});
-      }
-    });
-  };
+  const double t = seconds(stream, kLayers, [&] {
+    for (int layer = 0; layer < kLayers; ++layer)
+      cuda::attend_causally(stream, {queries.as<__half>(), tokens, kHeads, 0}, context.cache(),
+                            layer, position, {out.as<__half>()});
+  });
   const double products = 2.0 * double(width) * double(tokens) * double(tokens + 1);
-  const double t = time(false), widened = type == QuantFormat::kF16 ? t : time(true);
-  std::printf("prefill %6d %-5s %9.2f us %6.1f TFLOP/s, widened %9.2f us %6.1f TFLOP/s\n", tokens,
-              info(type).name.data(), t * 1e6, products / t / 1e12, widened * 1e6,
-              products / widened / 1e12);
+  std::printf("prefill %6d %-5s %9.2f us %6.1f TFLOP/s\n", tokens, info(type).name.data(), t * 1e6,
+              products / t / 1e12);
 }
 
 // Prefill of few tokens after many cached ones.

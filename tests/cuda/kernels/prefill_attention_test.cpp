@@ -1,7 +1,6 @@
 #include "engine/kernels/cuda/attention/prefill_attention.cuh"
 
 #include "engine/kernels/cuda/activations/tile_order.hpp"
-#include "engine/kernels/cuda/kv/dequantize_kv.cuh"
 #include "engine/kernels/cuda/kv/rope_and_store.cuh"
 #include "tests/catch.hpp"
 #include "tests/cuda/kernels/cache_data.cuh"
@@ -33,8 +32,7 @@ std::vector<float> queries_of(const Prefill& p) {
   return halves_to_floats(floats_to_halves(normal_values(std::size_t(p.tokens * width), 9, scale)));
 }
 
-std::vector<std::uint16_t> run(const Prefill& p, const CacheData& data,
-                               const CacheData* fp16 = nullptr) {
+std::vector<std::uint16_t> run(const Prefill& p, const CacheData& data) {
   const Stream stream;
   const OnDevice<std::uint16_t> queries(floats_to_halves(queries_of(p)));
   const OnDevice<int> position(std::vector<int>{p.cache.tokens - p.tokens});
@@ -44,16 +42,13 @@ std::vector<std::uint16_t> run(const Prefill& p, const CacheData& data,
   const OnDevice<float> sinks(sinks_of(heads));
   const OnDevice<float> partials(
       std::vector<float>(std::size_t(p.partial_rows * heads * (p.cache.dim + 2)), NAN));
-  if (fp16 != nullptr)
-    cuda::dequantize_kv(stream, data.on_device(), CacheData::kLayer, p.window, p.tokens,
-                        position.get(), fp16->on_device());
   cuda::attend_causally(
       stream,
       {reinterpret_cast<const __half*>(queries.get()), p.tokens, heads, p.window, p.shared_bytes,
        cuda::SoftCap::of(p.cap), p.sinks ? sinks.get() : nullptr, partials.get(),
        p.context > 0 ? std::int64_t(partials.size()) : 0, p.context},
-      (fp16 != nullptr ? *fp16 : data).on_device(), fp16 != nullptr ? 0 : CacheData::kLayer,
-      position.get(), {reinterpret_cast<__half*>(out.get()), p.first_row, p.tiled});
+      data.on_device(), CacheData::kLayer, position.get(),
+      {reinterpret_cast<__half*>(out.get()), p.first_row, p.tiled});
   stream.wait();
   return out.read();
 }
@@ -202,7 +197,7 @@ TEST_CASE("Prefill attention of few tokens is merged from splits of their contex
           "[cuda][gpu]") {
   for (const int before : {0, 63, 1000, 5000})
     for (const int tokens : {1, 17, 64, 130})
-      for (const int window : {0, 100, -768}) {
+      for (const int window : {0, 100, 300, -768}) {
         Prefill p = of_tokens(tokens, before);
         p.window = window;
         p.context = 1 << 20;  // more splits than there are tiles, too
@@ -292,25 +287,4 @@ TEST_CASE("Prefill attention gives the same bits wherever blocks lie and however
       CHECK(run(p, CacheData(p.cache)) == straight);
     }
   }
-}
-
-TEST_CASE("A dequantized cache gives prefill attention the same bits", "[cuda][gpu]") {
-  const QuantFormat types[] = {QuantFormat::kF16, QuantFormat::kQ8_0, QuantFormat::kQ4_0};
-  for (const QuantFormat k : types)
-    for (const QuantFormat v : types) {
-      Prefill p = of_tokens(120, 300);
-      p.cache.k = k;
-      p.cache.v = v;
-      p.cache.dim = 96;
-      p.window = 200;
-      p.cache.from = 101;
-      CacheShape room = p.cache;
-      room.k = room.v = QuantFormat::kF16;
-      room.order = 9;
-      room.room = room.tokens;
-      room.from = room.tokens;  // nothing but NaNs
-      const CacheData fp16(room);
-      const CacheData data(p.cache);
-      CHECK(run(p, data, &fp16) == run(p, data));
-    }
 }

@@ -25,7 +25,8 @@ struct PrefillAttention {
   /// are cut into splits where the tokens alone are too few to occupy the GPU.
   float* partials = nullptr;
   std::int64_t partial_floats = 0;
-  /// The last token's position, or one near it: only the number of splits depends on it.
+  /// The last token's position, or one near it: the number of splits depends on it, and on Hopper
+  /// whether its own kernel is worth while. 0: not known.
   int context = 0;
 };
 

@@ -157,8 +157,9 @@ __device__ __forceinline__ void hold(float (&values)[kCount]) {
 #define RIGCAST_W "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3])
 
 /// Begins the product of four warps: 64 rows, 16 columns and kTokens tokens, added to `d`. `w`: the
-/// weights of the warp's 16 rows, as for warp_multiply().
-template <int kTokens>
+/// weights of the warp's 16 rows, as for warp_multiply(). kTransposed: `x` has a row for each
+/// column, not for each token.
+template <int kTokens, bool kTransposed = false>
 __device__ __forceinline__ void multiply_async(float (&d)[kTokens / 2], const std::uint32_t (&w)[4],
                                                std::uint64_t x) {
   static_assert(kTokens == 32 || kTokens == 64 || kTokens == 128 || kTokens == 256);
@@ -166,17 +167,17 @@ __device__ __forceinline__ void multiply_async(float (&d)[kTokens / 2], const st
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
-        "{%16, %17, %18, %19}, %20, 1, 1, 1, 0;"
+        "{%16, %17, %18, %19}, %20, 1, 1, 1, %21;"
         : RIGCAST_F16(0)
-        : RIGCAST_W, "l"(x));
+        : RIGCAST_W, "l"(x), "n"(int(kTransposed)));
   else if constexpr (kTokens == 64)
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "
         "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-        "{%32, %33, %34, %35}, %36, 1, 1, 1, 0;"
+        "{%32, %33, %34, %35}, %36, 1, 1, 1, %37;"
         : RIGCAST_F16(0), RIGCAST_F16(16)
-        : RIGCAST_W, "l"(x));
+        : RIGCAST_W, "l"(x), "n"(int(kTransposed)));
   else if constexpr (kTokens == 128)
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
@@ -184,9 +185,9 @@ __device__ __forceinline__ void multiply_async(float (&d)[kTokens / 2], const st
         "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "
         "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, "
         "%53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "{%64, %65, %66, %67}, %68, 1, 1, 1, 0;"
+        "{%64, %65, %66, %67}, %68, 1, 1, 1, %69;"
         : RIGCAST_F16(0), RIGCAST_F16(16), RIGCAST_F16(32), RIGCAST_F16(48)
-        : RIGCAST_W, "l"(x));
+        : RIGCAST_W, "l"(x), "n"(int(kTransposed)));
   else
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 "
@@ -199,10 +200,43 @@ __device__ __forceinline__ void multiply_async(float (&d)[kTokens / 2], const st
         "%98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
         "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, "
         "%126, %127}, "
-        "{%128, %129, %130, %131}, %132, 1, 1, 1, 0;"
+        "{%128, %129, %130, %131}, %132, 1, 1, 1, %133;"
         : RIGCAST_F16(0), RIGCAST_F16(16), RIGCAST_F16(32), RIGCAST_F16(48), RIGCAST_F16(64),
           RIGCAST_F16(80), RIGCAST_F16(96), RIGCAST_F16(112)
-        : RIGCAST_W, "l"(x));
+        : RIGCAST_W, "l"(x), "n"(int(kTransposed)));
+}
+
+/// Begins the same of 64 rows in shared memory, at `w`: d = (adds ? d : 0) + the product.
+template <int kTokens>
+__device__ __forceinline__ void multiply_shared(float (&d)[kTokens / 2], std::uint64_t w,
+                                                std::uint64_t x, bool adds) {
+  static_assert(kTokens == 64 || kTokens == 128);
+  if constexpr (kTokens == 64)
+    asm volatile(
+        "{\n"
+        ".reg .pred adds;\n"
+        "setp.ne.b32 adds, %34, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "
+        "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "%32, %33, adds, 1, 1, 0, 0;\n"
+        "}"
+        : RIGCAST_F16(0), RIGCAST_F16(16)
+        : "l"(w), "l"(x), "r"(int(adds)));
+  else
+    asm volatile(
+        "{\n"
+        ".reg .pred adds;\n"
+        "setp.ne.b32 adds, %66, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "
+        "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "
+        "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, "
+        "%53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "%64, %65, adds, 1, 1, 0, 0;\n"
+        "}"
+        : RIGCAST_F16(0), RIGCAST_F16(16), RIGCAST_F16(32), RIGCAST_F16(48)
+        : "l"(w), "l"(x), "r"(int(adds)));
 }
 
 #undef RIGCAST_F4
