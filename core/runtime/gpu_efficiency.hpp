@@ -112,6 +112,14 @@ struct WideTiles {
   Sourced<double> half_rate;     // the same of blocks of half as many tokens
 };
 
+/// A batch's attention by warpgroups, whose matrix instructions read shared memory: of heads of up
+/// to `max_dim` elements, over a cache of F16, with the rows of a whole block or more, whose last
+/// token sees `min_keys` or more. A unit has one block at a time.
+struct WarpgroupAttention {
+  Sourced<double> max_dim, min_keys;
+  Sourced<Seconds> key, step;  // as BlockEfficiency::attention_key and attention_step
+};
+
 /// Thread-block shapes of the kernels, where they are known. Idle units then follow from shapes,
 /// instead of being part of the shares.
 struct BlockEfficiency {
@@ -149,6 +157,7 @@ struct BlockEfficiency {
   // Time of a block of a batch's attention per key, and per element of a key, however few blocks
   // there are.
   Sourced<Seconds> attention_key, attention_step;
+  std::optional<WarpgroupAttention> warpgroup_attention;  // of the GPUs among `architectures`
   // Of latent attention: the heads that share a read of the cache, and the time of a block of them
   // and one token of a batch for each key. Absent: as other attention.
   std::optional<Sourced<double>> latent_heads;

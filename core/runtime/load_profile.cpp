@@ -304,6 +304,7 @@ std::optional<BlockEfficiency> read_blocks(const TomlTable& t) {
   b.other_experts = t.find_number_figure("other_experts", 0.01, 4);
   b.fp16_from_batch = t.number_figure("fp16_from_batch", 1, 1e6);
   b.wide = read_wide_tiles(t.table("wide"));
+  b.warpgroup_attention = read_warpgroup_attention(t.table("warpgroup_attention"));
   b.token_rows = t.number_figure("token_rows", 1, 4096);
   b.fifth_block_bits = t.find_number_figure("fifth_block_bits", 0, 32).value_or(b.fifth_block_bits);
   b.token_idle = t.number_figure("token_idle", 0, 1);

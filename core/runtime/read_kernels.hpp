@@ -52,4 +52,16 @@ inline std::optional<WideTiles> read_wide_tiles(const TomlTable& t) {
   return w;
 }
 
+/// `[blocks.warpgroup_attention]`; nullopt if there is no such table.
+inline std::optional<WarpgroupAttention> read_warpgroup_attention(const TomlTable& t) {
+  if (t.keys().empty()) return std::nullopt;
+  WarpgroupAttention w;
+  w.max_dim = t.number_figure("max_dim", 1, 4096);
+  w.min_keys = t.number_figure("min_keys", 0, 1e6);
+  w.key = duration(t, "key");
+  w.step = duration(t, "step");
+  t.finish();
+  return w;
+}
+
 }  // namespace rigcast

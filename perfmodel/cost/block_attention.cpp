@@ -1,7 +1,9 @@
 #include "perfmodel/cost/block_attention.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 #include "perfmodel/blocks/wave_quantization.hpp"
 #include "perfmodel/cost/kernel_cost.hpp"
@@ -16,28 +18,77 @@ double attention_splits(const BlockEfficiency& blocks, double units, double cut,
   return std::max(1.0, std::min(std::floor(units / cut), most));
 }
 
+bool is_quantized(QuantFormat type) { return info(type).block_elements > 1; }
+
+// The mean elements of a key and of a value.
+double dim_of(const OpTraffic& t) { return t.flops_of_score / 4; }
+
+double prompt_flops(const OpTraffic& t) { return t.attention_flops - t.single_flops; }
+
+// Rows of queries of a KV head, of one prompt.
+double prompt_rows(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
+  return (double(tokens) - t.single_tokens) / t.prompts * double(s.model.heads) /
+         heads_of_cache(s, t);
+}
+
+// Blocks of a prompt go over the keys of their rows one after the other. Keys are of all prompts.
+struct Blocks {
+  double count = 0;
+  double most_keys = 0, mean_keys = 0;  // of a block
+};
+
+Blocks blocks_of(const StepContext& s, const OpTraffic& t, TokenCount tokens) {
+  const double rows = prompt_rows(s, t, tokens), heads = heads_of_cache(s, t);
+  const double parts = std::ceil(rows / s.runtime.blocks->attention_rows.value);
+  const double pairs = prompt_flops(t) / t.flops_of_score;  // of a query and a key
+  return {parts * heads, t.prompt_keys, pairs / (rows * heads)};
+}
+
+// The kernels of warpgroups, if they compute this attention; otherwise nullptr.
+const WarpgroupAttention* warpgroups(const StepContext& s, const OpTraffic& t, TokenCount tokens,
+                                     const BlockAttention& gpu) {
+  const BlockEfficiency& blocks = *s.runtime.blocks;
+  if (!blocks.warpgroup_attention || !gpu.has_blocks || gpu.units <= 0) return nullptr;
+  const WarpgroupAttention& w = *blocks.warpgroup_attention;
+  const bool fits = !is_quantized(s.kv.types.k) && !is_quantized(s.kv.types.v) &&
+                    dim_of(t) <= w.max_dim.value &&
+                    prompt_rows(s, t, tokens) >= blocks.attention_rows.value &&
+                    t.prompt_keys / t.prompts >= w.min_keys.value;
+  return fits ? &w : nullptr;
+}
+
+// The time of the blocks, of which `splits` share the keys of one.
+Seconds time_of_blocks(const StepContext& s, const OpTraffic& t, TokenCount tokens,
+                       const BlockAttention& gpu, double splits) {
+  const BlockEfficiency& blocks = *s.runtime.blocks;
+  const Blocks all = blocks_of(s, t, tokens);
+  if (const WarpgroupAttention* const w = warpgroups(s, t, tokens, gpu)) {
+    // Blocks of a smaller head are as wide as these.
+    const auto width = double(std::bit_ceil(std::uint64_t(std::max(64.0, std::ceil(dim_of(t))))));
+    const Seconds of_key = w->key.value + w->step.value * width;
+    const double rounds = std::ceil(all.count / gpu.units);
+    return std::max(gpu.at_full_rate * (prompt_flops(t) / t.attention_flops),
+                    of_key * (std::max(all.most_keys, all.mean_keys * rounds) / splits));
+  }
+  const Seconds of_key = blocks.attention_key.value + blocks.attention_step.value * dim_of(t);
+  const Seconds products = gpu.full * (prompt_flops(t) / t.attention_flops) /
+                           wave_efficiency_of_blocks(all.count, gpu.units);
+  return std::max(products, of_key * all.most_keys / splits) /
+         (is_quantized(s.kv.types.k) ? blocks.quantized_cache.value : 1.0);
+}
+
 }  // namespace
 
 Seconds block_attention_time(const StepContext& s, const OpTraffic& t, TokenCount tokens,
                              const BlockAttention& gpu) {
-  const double of_prompts = t.attention_flops - t.single_flops;
-  if (of_prompts <= 0 || t.prompts <= 0) return {};
-  const BlockEfficiency& blocks = *s.runtime.blocks;
-  const double heads = heads_of_cache(s, t);
-  const double prompt_tokens = (double(tokens) - t.single_tokens) / t.prompts;
-  const double rows = prompt_tokens * double(s.model.heads) / heads;
-  const double cut = std::ceil(rows / blocks.attention_rows.value) * heads;
-  const Seconds products =
-      gpu.full * (of_prompts / t.attention_flops) / wave_efficiency_of_blocks(cut, gpu.units);
-  const bool quantized = info(s.kv.types.k).block_elements > 1;
-  const double dim = t.flops_of_score / 4;  // the mean of a key's and of a value's
-  const Seconds of_key = blocks.attention_key.value + blocks.attention_step.value * dim;
-  const double splits = attention_splits(blocks, gpu.units, cut, t.prompt_keys / t.prompts);
-  const Seconds whole = std::max(products, of_key * t.prompt_keys / splits) /
-                        (quantized ? blocks.quantized_cache.value : 1.0);
+  if (prompt_flops(t) <= 0 || t.prompts <= 0) return {};
+  const double splits = attention_splits(*s.runtime.blocks, gpu.units,
+                                         blocks_of(s, t, tokens).count, t.prompt_keys / t.prompts);
+  const Seconds whole = time_of_blocks(s, t, tokens, gpu, splits);
   if (splits <= 1) return whole;
   // Results of splits are written and read, by one more kernel.
-  const double results = prompt_tokens * t.prompts * splits * double(s.model.heads) * (dim + 2);
+  const double results =
+      (double(tokens) - t.single_tokens) * splits * double(s.model.heads) * (dim_of(t) + 2);
   return whole + Bytes{8 * results} / gpu.bandwidth + gpu.gap * t.prompts;
 }
 

@@ -8,10 +8,12 @@
 namespace rigcast {
 
 struct BlockAttention {
-  Seconds full;      // that the products of the whole batch take on busy units
-  double units = 0;  // of the GPU; 0: unknown
-  Seconds gap;       // from a kernel to the next
+  Seconds full;          // that the products of the whole batch take on busy units
+  Seconds at_full_rate;  // the same at the GPU's rate
+  double units = 0;      // of the GPU; 0: unknown
+  Seconds gap;           // from a kernel to the next
   BytesPerSecond bandwidth;
+  bool has_blocks = true;  // it is of the architectures of the blocks' figures
 };
 
 /// One prompt after the other. A block goes over the keys of its last token one after the other:

@@ -484,10 +484,10 @@ Seconds batch_attention_time(const StepContext& s, const GpuPart& gpu, const OpT
     products += Seconds{
         flops / t.flops_of_score * s.runtime.batch.score_cycles.value / unit_rate(gpu).value /
         (backend.attention.value * before_changes(s, gpu, ChangedFigure::kAttention))};
-  return s.runtime.blocks
-             ? block_attention_time(
-                   s, t, tokens, {products, units_of(gpu), kernel_gap(s, gpu), gpu.bandwidth.value})
-             : products;
+  if (!s.runtime.blocks) return products;
+  return block_attention_time(s, t, tokens,
+                              {products, products * share, units_of(gpu), kernel_gap(s, gpu),
+                               gpu.bandwidth.value, s.runtime.blocks->is_of(gpu.architecture)});
 }
 
 // The host launches kernels while the GPU still works on earlier ones. Where an interpreter does

@@ -79,6 +79,55 @@ TEST_CASE("Prompts of one step attend one after the other, each to its own keys"
   CHECK(attention({first, {5000, 1}, second}) == Approx((9100 + 150) * of_key));
 }
 
+TEST_CASE("Prompts with the rows of a block attend by warpgroups, over a cache of F16", "[gpu]") {
+  Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks + R"(
+[blocks.warpgroup_attention]
+max_dim = 256
+min_keys = 9000
+key = "6 ns"
+step = "2 ns"
+)");
+  WarpgroupAttention& warpgroups = *s.runtime.blocks->warpgroup_attention;
+  const double dim = double(s.model.head_dim_of(0));
+  REQUIRE(dim == 128);
+  s.rig.gpus[0].units = int(s.model.kv_heads);
+  const auto traffic = [&](TokenCount tokens) {
+    return cache_traffic(s.model, 0, Batch(9000, tokens), s.kv.types);
+  };
+  const auto attention = [&](TokenCount tokens) {
+    return gpu_cost(s, 0, traffic(tokens), tokens, 0).compute.value;
+  };
+  const auto others = [&](TokenCount tokens, double times = 1) {
+    return Approx(times * double(9000 + tokens) * (60e-9 + 5e-9 * dim));
+  };
+  const TokenCount block = 128 * s.model.kv_heads / s.model.heads;
+  const double of_key = 6e-9 + 2e-9 * dim;
+  CHECK(attention(block) == Approx(double(9000 + block) * of_key));
+  CHECK(attention(block - 1) == others(block - 1));
+  // A unit has one block after the other: ten, and a part of another one.
+  CHECK(attention(10 * block + 1) == Approx(11 * (9000 + 5 * double(block) + 1) * of_key));
+  s.kv.types = {QuantFormat::kF16, QuantFormat::kQ8_0};
+  CHECK(attention(block) == others(block));
+  s.kv.types = {QuantFormat::kQ8_0, QuantFormat::kQ8_0};
+  CHECK(attention(block) == others(block, 2));
+  s.kv.types = {QuantFormat::kF16, QuantFormat::kF16};
+  warpgroups.max_dim.value = dim - 1;
+  CHECK(attention(block) == others(block));
+  warpgroups.max_dim.value = dim;
+  warpgroups.min_keys.value = double(9001 + block);
+  CHECK(attention(block) == others(block));
+  warpgroups.min_keys.value = 9000;
+  s.runtime.blocks->architectures = {"hopper"};
+  CHECK(attention(block) == others(block));
+  s.runtime.blocks->architectures.clear();
+  // However fast blocks are, products take as long as the GPU's rate lets them.
+  warpgroups.key.value = warpgroups.step.value = Seconds{0};
+  CHECK(attention(1024) ==
+        Approx(traffic(1024).attention_flops / gemm_rate(s.rig.gpus[0]).value.value));
+  s.rig.gpus[0].units.reset();  // not known: as other attention
+  CHECK(attention(block) == others(block));
+}
+
 TEST_CASE("Latent attention goes over its compressed keys", "[gpu]") {
   Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks);
   s.model.mla = LatentAttention{};

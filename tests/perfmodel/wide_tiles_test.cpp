@@ -111,7 +111,8 @@ TEST_CASE("Blocks share the keys of few tokens' attention, and write what they f
   t.flops_of_score = 4.0 * 128;
   const double blocks = kv_heads * std::ceil(16 * heads / kv_heads / 128);
   const auto time = [&](double units) {
-    return block_attention_time(s, t, 16, {Seconds{}, units, Seconds{2e-6}, BytesPerSecond{1e12}})
+    return block_attention_time(s, t, 16,
+                                {Seconds{}, Seconds{}, units, Seconds{2e-6}, BytesPerSecond{1e12}})
         .value;
   };
   CHECK(time(8 * blocks) == Approx(8192 * 30e-9));
