@@ -22,6 +22,11 @@ constexpr TokenCount kTimedCells = 4;
 
 }  // namespace
 
+SerialForecast::LayerClasses::LayerClasses(std::vector<int> alike)
+    : first(std::move(alike)), sizes(first.size()) {
+  for (const int l : first) ++sizes[std::size_t(l)];
+}
+
 SerialForecast::SerialForecast(const Scenario& scenario, const Workload& workload)
     : s_(scenario),
       memory_context_(scenario),
@@ -29,9 +34,8 @@ SerialForecast::SerialForecast(const Scenario& scenario, const Workload& workloa
       output_tokens_(workload.output_tokens),
       placement_(resolve_placement(scenario)),
       memory_(plan_memory(scenario, placement_, scenario.workload.context)),
-      alike_(alike_layers(s_, placement_)),
-      class_sizes_(alike_.size()) {
-  for (const int l : alike_) ++class_sizes_[std::size_t(l)];
+      token_layers_(alike_layers(s_, placement_, Phase::kDecode)),
+      prompt_layers_(alike_layers(s_, placement_, Phase::kPrefill)) {
   plan_tokens(workload);
   plan_ubatches();
 }
@@ -62,11 +66,12 @@ SerialForecast::Pass SerialForecast::pass_of(Step step, Phase phase, TokenCount 
   pass.weight = weight;
   pass.handoffs = count_handoffs(step);
   pass.page_in = step.page_in;
+  const LayerClasses& classes = phase == Phase::kDecode ? token_layers_ : prompt_layers_;
   for (const StepOp& op : step.ops) {
     const auto layer = std::size_t(op.layer);
-    if (op.layer >= 0 && alike_[layer] != op.layer) continue;
+    if (op.layer >= 0 && classes.first[layer] != op.layer) continue;
     pass.ops.push_back(op);
-    pass.counts.push_back(op.layer < 0 ? 1.0 : class_sizes_[layer]);
+    pass.counts.push_back(op.layer < 0 ? 1.0 : classes.sizes[layer]);
   }
   if (std::ranges::any_of(step.ops, &StepOp::prefetches)) pass.overlapping = std::move(step);
   return pass;

@@ -38,6 +38,11 @@ class SerialForecast {
     double host = 0, gpu = 0;  // number between CPU and GPU, and between two GPUs
     Seconds copies;            // of hidden states, and of logits to the host
   };
+  struct LayerClasses {
+    explicit LayerClasses(std::vector<int> alike);
+    std::vector<int> first;     // for every layer, the first layer that is like it
+    std::vector<double> sizes;  // for each such first layer, the number of layers like it
+  };
   // One step, in which one operation stands for all layers that are alike.
   struct Pass {
     Phase phase = Phase::kDecode;
@@ -75,8 +80,7 @@ class SerialForecast {
   const TokenCount output_tokens_;
   Placement placement_;
   MemoryPlan memory_;
-  std::vector<int> alike_;           // for every layer, the first layer that is like it
-  std::vector<double> class_sizes_;  // for each such first layer, the number of layers like it
+  const LayerClasses token_layers_, prompt_layers_;
   std::vector<Pass> tokens_, ubatches_;
 };
 

@@ -16,14 +16,16 @@ namespace {
 // Builds the operations of one pass, layer by layer.
 class StepBuilder {
  public:
+  /// `logits`: rows of them that are wanted of the batch.
   StepBuilder(const StepContext& s, const Placement& p, const MemoryPlan& m, const Batch& batch,
-              Phase phase)
+              Phase phase, TokenCount logits)
       : s_(s),
         rules_(runtime_model(s.runtime)),
         p_(p),
         memory_(m),
         batch_(batch),
         phase_(phase),
+        logits_(logits),
         in_graph_(decode() && batch.sequences.size() > 1 &&
                   rules_.records_batches(s, p, rules_.cold_tokens(s, m, batch))) {}
 
@@ -44,8 +46,10 @@ class StepBuilder {
     }
     if (s_.model.has_ffn(l)) {
       const bool moe = s_.model.is_moe_layer(l);
-      ffn(l, moe ? device : expert_device(l, device));
-      if (moe) experts(l, expert_device(l, device));
+      const TokenCount tokens = ffn_tokens(l, device);
+      if (tokens == 0) return ops_;
+      ffn(l, moe ? device : expert_device(l, device), tokens);
+      if (moe) experts(l, expert_device(l, device), tokens);
     }
     return ops_;
   }
@@ -68,18 +72,29 @@ class StepBuilder {
  private:
   bool decode() const { return phase_ == Phase::kDecode; }
 
+  // The tokens of the batch that pass a layer's FFN. `device`: the layer's.
+  TokenCount ffn_tokens(int l, DeviceIndex device) const {
+    const bool leaves_out = !decode() && l + 1 == s_.model.layers && device != kHost &&
+                            rules_.leaves_out_tokens();
+    return leaves_out ? logits_ : batch_.tokens();
+  }
+
   Launches mixer_launches(int l) const {
     return s_.model.has_recurrent_mixer(l) ? Launches::kRecurrent : Launches::kAttention;
   }
 
   StepOp& add(ActivityKind kind, int layer, DeviceIndex device, const OpTraffic& t,
               Launches launches) {
+    return add(kind, layer, device, t, launches, batch_.tokens());
+  }
+  StepOp& add(ActivityKind kind, int layer, DeviceIndex device, const OpTraffic& t,
+              Launches launches, TokenCount tokens) {
     StepOp op;
     op.kind = kind;
     op.layer = layer;
     op.device = device;
     op.traffic = t;
-    op.tokens = batch_.tokens();
+    op.tokens = tokens;
     op.launches = launches;
     op.in_graph = in_graph_;
     op.cost = operation_cost(s_, op);
@@ -196,25 +211,25 @@ class StepBuilder {
         Launches::kNone);
   }
 
-  void ffn(int l, DeviceIndex device) {
-    OpTraffic t = ffn_traffic(s_.model, s_.tensors, l, batch_.tokens());
+  void ffn(int l, DeviceIndex device, TokenCount tokens) {
+    OpTraffic t = ffn_traffic(s_.model, s_.tensors, l, tokens);
     const bool moe = s_.model.is_moe_layer(l);
     const LayerPlacement& at = p_.layers[std::size_t(l)];
     const DeviceIndex home = moe ? at.weights : at.experts;
     const Launches launches = moe ? Launches::kMoePart : Launches::kFfn;
     const double weights = t.weight_bytes();
     const double spilled = subtract_spilled(t, home, device);
-    StepOp& op = add(ActivityKind::kFfn, l, device, t, launches);
+    StepOp& op = add(ActivityKind::kFfn, l, device, t, launches, tokens);
     fetch_weights(op, home, weights, true);
     add_fetch(op, spill_fetch(spilled));
   }
 
-  void experts(int l, DeviceIndex device) {
-    OpTraffic t = experts_traffic(s_.model, s_.tensors, l, batch_.tokens());
+  void experts(int l, DeviceIndex device, TokenCount tokens) {
+    OpTraffic t = experts_traffic(s_.model, s_.tensors, l, tokens);
     const DeviceIndex home = p_.layers[std::size_t(l)].experts;
     const double weights = t.weight_bytes();
     const double spilled = subtract_spilled(t, home, device);
-    StepOp& op = add(ActivityKind::kExperts, l, device, t, Launches::kMoePart);
+    StepOp& op = add(ActivityKind::kExperts, l, device, t, Launches::kMoePart, tokens);
     // The experts that a few tokens need are known only after the router; a batch needs nearly all
     // of them.
     fetch_weights(op, home, weights, !decode());
@@ -288,14 +303,15 @@ class StepBuilder {
   const MemoryPlan& memory_;
   const Batch& batch_;
   const Phase phase_;
+  const TokenCount logits_;
   const bool in_graph_;
   std::vector<StepOp> ops_;
 };
 
 // Layers that are alike have the same operations, so only the first of them is computed.
 std::vector<StepOp> layers_of(const StepContext& s, const Placement& p, StepBuilder& builder,
-                              const StepGrouping& grouping) {
-  const std::vector<int> found = grouping.alike ? std::vector<int>{} : alike_layers(s, p);
+                              Phase phase, const StepGrouping& grouping) {
+  const std::vector<int> found = grouping.alike ? std::vector<int>{} : alike_layers(s, p, phase);
   const std::vector<int>& alike = grouping.alike ? *grouping.alike : found;
   std::vector<StepOp> ops;
   std::vector<std::pair<std::size_t, std::size_t>> range(alike.size());  // in `ops`
@@ -318,8 +334,8 @@ std::vector<StepOp> layers_of(const StepContext& s, const Placement& p, StepBuil
   return ops;
 }
 
-// A handoff moves the hidden state between neighbouring operations on different devices.
-void add_handoffs(const StepContext& s, TokenCount tokens, std::vector<StepOp>& ops) {
+// A handoff moves the hidden states of an operation's tokens between devices.
+void add_handoffs(const StepContext& s, std::vector<StepOp>& ops) {
   const Bytes hidden = hidden_bytes(s.model);
   const auto qkv_and_output = [&](int layer) {
     return Bytes{4.0 * double(s.model.heads + 2 * s.model.kv_heads_of(layer)) *
@@ -333,7 +349,7 @@ void add_handoffs(const StepContext& s, TokenCount tokens, std::vector<StepOp>& 
       // Attention outputs come from the device of the cache; q, k and v go to it.
       const bool to_cache = op.kind == ActivityKind::kCacheAttention;
       if (!s.rig.unified())
-        op.handoff_bytes = (to_cache ? qkv_and_output(op.layer) : hidden) * double(tokens);
+        op.handoff_bytes = (to_cache ? qkv_and_output(op.layer) : hidden) * double(op.tokens);
     }
     at = op.device;
   }
@@ -397,12 +413,12 @@ TokenCount cold_tokens(const StepContext& s, const MemoryPlan& memory, const Bat
 
 Step decode_step(const StepContext& s, const Placement& p, const MemoryPlan& memory,
                  const Batch& batch, StepGrouping grouping) {
-  StepBuilder builder(s, p, memory, batch, Phase::kDecode);
-  std::vector<StepOp> ops = layers_of(s, p, builder, grouping);
   const auto sequences = TokenCount(batch.sequences.size());
+  StepBuilder builder(s, p, memory, batch, Phase::kDecode, sequences);
+  std::vector<StepOp> ops = layers_of(s, p, builder, Phase::kDecode, grouping);
   ops.push_back(builder.head(p.head_on, sequences));
   apply_last_level_cache(s, ops, {});
-  add_handoffs(s, batch.tokens(), ops);
+  add_handoffs(s, ops);
 
   Step step;
   step.ops = group_layers(ops, grouping);
@@ -419,17 +435,15 @@ Step decode_step(const StepContext& s, const Placement& p, const MemoryPlan& mem
 Step prefill_step(const StepContext& s, const Placement& p, const MemoryPlan& memory,
                   const Batch& batch, bool last, StepGrouping grouping) {
   const RuntimeModel& rules = runtime_model(s.runtime);
-  StepBuilder builder(s, p, memory, batch, Phase::kPrefill);
-  std::vector<StepOp> ops = layers_of(s, p, builder, grouping);
   const TokenCount tokens = batch.tokens();
   const auto sequences = TokenCount(batch.sequences.size());
+  const bool all = s.runtime.logits_at(s.settings.build_year) == LogitsRows::kPrompt;
+  const TokenCount rows = !last ? 0 : all ? tokens : sequences;
+  StepBuilder builder(s, p, memory, batch, Phase::kPrefill, rows);
+  std::vector<StepOp> ops = layers_of(s, p, builder, Phase::kPrefill, grouping);
   const DeviceIndex head = rules.prompt_head(p);
-  if (last) {
-    const bool all = s.runtime.logits_at(s.settings.build_year) == LogitsRows::kPrompt;
-    const TokenCount rows = all ? tokens : sequences;
-    ops.push_back(builder.head(head, rows));
-  }
-  add_handoffs(s, tokens, ops);
+  if (last) ops.push_back(builder.head(head, rows));
+  add_handoffs(s, ops);
 
   Step step;
   step.ops = group_layers(ops, grouping);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "perfmodel/runtimes/runtime_models.hpp"
+
 namespace rigcast {
 namespace {
 
@@ -41,12 +43,15 @@ void merge_into(StepOp& a, const StepOp& b) {
 
 }  // namespace
 
-std::vector<int> alike_layers(const StepContext& s, const Placement& p) {
+std::vector<int> alike_layers(const StepContext& s, const Placement& p, Phase phase) {
   const ModelSpec& m = s.model;
+  const bool last_is_apart =
+      phase == Phase::kPrefill && runtime_model(s.runtime).leaves_out_tokens();
   const auto kind = [&](int l) {
     return std::tuple(m.sees_all_tokens(l), m.has_kv(l), m.has_attention(l),
                       m.has_recurrent_mixer(l), m.has_ffn(l), m.is_moe_layer(l), m.head_dim_of(l),
-                      m.has_kv(l) ? kv_bytes_per_token(m, l, s.kv.types) : 0.0);
+                      m.has_kv(l) ? kv_bytes_per_token(m, l, s.kv.types) : 0.0,
+                      last_is_apart && l + 1 == m.layers);
   };
   // A layer without a cache of its own reads another layer's: such layers also compare by their
   // predecessors.

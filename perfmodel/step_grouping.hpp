@@ -5,17 +5,20 @@
 #include <vector>
 
 #include "perfmodel/cost/operation.hpp"
+#include "report/activity.hpp"
 
 namespace rigcast {
 
-/// For every layer, the first layer with the same operations: equal tensors, kind and placement.
-std::vector<int> alike_layers(const StepContext& context, const Placement& placement);
+/// For every layer, the first layer with the same operations: equal tensors, kind and placement. In
+/// prompts, the last layer may compute fewer tokens than others like it.
+std::vector<int> alike_layers(const StepContext& context, const Placement& placement,
+                              Phase phase = Phase::kDecode);
 
 /// How the layers of a step become its operations.
 struct StepGrouping {
   int layers = 1;  // the largest number of neighbouring layers of one class that become one
-  /// What alike_layers() gives for the step's context and placement, for callers that ask for many
-  /// steps; nullptr: it is found out anew.
+  /// What alike_layers() gives for the step's context, placement and phase, for callers that ask
+  /// for many steps; nullptr: it is found out anew.
   const std::vector<int>* alike = nullptr;
 };
 

@@ -36,6 +36,7 @@ class RigcastEngine : public RuntimeModel {
   /// Where one GPU has all of the model and its cache.
   bool records_batches(const StepContext& context, const Placement& placement,
                        TokenCount cold) const override;
+  bool leaves_out_tokens() const override { return true; }
   DeviceIndex prompt_head(const Placement& placement) const override { return placement.head_on; }
   /// The time in which the host looks up the embeddings of a prompt's batch, where the first layer
   /// of a decode step is the host's.

@@ -99,6 +99,9 @@ class RuntimeModel {
   virtual bool records_batches(const StepContext&, const Placement&, TokenCount /*cold*/) const {
     return false;
   }
+  /// True if a GPU that computes a prompt leaves out, behind the attention of the model's last
+  /// layer, the tokens of which nobody wants logits.
+  virtual bool leaves_out_tokens() const { return false; }
   /// The device that computes the logits of a prompt's last token.
   virtual DeviceIndex prompt_head(const Placement& placement) const { return placement.head; }
   /// Time in which the host looks up the embeddings of a prompt's batch.

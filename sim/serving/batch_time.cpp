@@ -91,7 +91,8 @@ BatchTime::BatchTime(const Scenario& scenario, Placement placement, MemoryPlan m
     : s_(scenario),
       placement_(std::move(placement)),
       memory_(std::move(memory)),
-      alike_(alike_layers(s_, placement_)) {}
+      token_layers_(alike_layers(s_, placement_, Phase::kDecode)),
+      prompt_layers_(alike_layers(s_, placement_, Phase::kPrefill)) {}
 
 StepUse BatchTime::use_of(const std::vector<SequencePart>& parts) const {
   StepUse sum;
@@ -143,10 +144,11 @@ StepUse BatchTime::pass(const std::vector<SequencePart>& parts) const {
   batch.ends_prompt = ends_prompt;
   if (s_.model.window)
     batch.window_cells = read_cells(s_.model.window->tokens + s_.settings.ubatch, 1);
-  const StepGrouping grouping{1, &alike_};
+  const std::vector<int>& alike = decodes ? token_layers_ : prompt_layers_;
+  const StepGrouping grouping{1, &alike};
   Step step = decodes ? decode_step(s_, placement_, memory_, batch, grouping)
                       : prefill_step(s_, placement_, memory_, batch, logits, grouping);
-  if (!decodes && !prompts) separate_attention(s_, alike_, step);
+  if (!decodes && !prompts) separate_attention(s_, alike, step);
   if (runtime_model(s_.runtime).samples_on_gpu()) step.logits = {};
   StepUse use = moved_by(s_, step);
   use.paged = step.page_in.files + step.page_in.swapped;

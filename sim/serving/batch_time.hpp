@@ -42,7 +42,7 @@ class BatchTime {
   const StepContext s_;
   const Placement placement_;
   const MemoryPlan memory_;
-  const std::vector<int> alike_;  // alike_layers() of these
+  const std::vector<int> token_layers_, prompt_layers_;  // alike_layers() of these
 };
 
 }  // namespace rigcast

@@ -215,6 +215,25 @@ TEST_CASE("grouping layers changes no byte and no busy second", "[traffic]") {
   }
 }
 
+TEST_CASE("the last layer's FFN is computed for tokens of which logits are wanted", "[traffic]") {
+  const auto rows_of_ffns = [](const Settings& settings, bool last) {
+    const Scenario s = scenario(settings);
+    const Placement p = resolve_placement(s);
+    const MemoryPlan memory = plan_memory(s, p, s.workload.context);
+    const RequestBatches batches(s, s.workload);
+    std::vector<TokenCount> rows(std::size_t(s.model.layers), 0);
+    for (const StepOp& op : prefill_step(s, p, memory, batches.prompt_part(0, 100), last).ops)
+      if (op.kind == ActivityKind::kFfn) rows[std::size_t(op.layer)] = op.tokens;
+    return rows;
+  };
+  std::vector<TokenCount> want(32, 100);
+  CHECK(rows_of_ffns(with(kRigcast, {{"placement.gpu_layers", "0"}}), true) == want);
+  want.back() = 1;
+  CHECK(rows_of_ffns(kRigcast, true) == want);
+  want.back() = 0;
+  CHECK(rows_of_ffns(kRigcast, false) == want);
+}
+
 TEST_CASE("a host that decodes has the prompt's head, and is given its cache", "[traffic]") {
   const Scenario s = scenario(with(kRigcast, {{"placement.decode_device", "cpu"}}));
   const Placement p = resolve_placement(s);

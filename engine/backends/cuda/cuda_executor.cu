@@ -57,7 +57,7 @@ class CudaExecutor : public Executor {
   void copy_states(int from, int to);
   void clear_states();
   void steps(std::span<const std::int32_t> tokens, Logits which);
-  void batch(std::span<const std::int32_t> tokens);
+  void batch(std::span<const std::int32_t> tokens, int wanted);
   void one_token(std::int32_t token, SamplingMode choice);
   void token_with_gpu(std::int32_t token, SamplingMode choice);
   void queue_on_gpu(std::int32_t token, SamplingMode choice);
@@ -82,7 +82,7 @@ class CudaExecutor : public Executor {
   const Stream& stream() const { return state_->device.stream; }
   const HostPlacement& on_host() const { return state_->on_host(); }
   void take_logits(std::size_t row);
-  void head(TokenCount tokens, TokenCount first);
+  void head(int count);
   std::int32_t decode_with_host_head(std::int32_t token, Sampler& sampler);
   std::int32_t chosen() const;
   int splits(TokenCount cached) const;
@@ -310,8 +310,8 @@ void CudaExecutor::queue_kernels(std::int32_t token, SamplingMode choice, StageL
   end_token_streams();
 }
 
-// Computes a batch; its hidden states stay on the GPU.
-void CudaExecutor::batch(std::span<const std::int32_t> tokens) {
+// Computes a batch; the hidden states of its last `wanted` tokens stay on the GPU.
+void CudaExecutor::batch(std::span<const std::int32_t> tokens, int wanted) {
   const int n = int(tokens.size());
   reserve(n, true);
   ring_.write(cached_ + n);
@@ -320,16 +320,17 @@ void CudaExecutor::batch(std::span<const std::int32_t> tokens) {
   history_.lose();
   inputs_.place_position(cached_);
   inputs_.place_ids(tokens);
-  const StepBytes bytes = bytes_of_step(state_->streamed.choose_prefill_offload(cached_, n), n);
+  StepBytes bytes = bytes_of_step(state_->streamed.choose_prefill_offload(cached_, n), n);
+  bytes.wanted = wanted;
   if (state_->host) state_->host->side.layers().record_into(recorder_);
   if (state_->state_mirror) state_->state_mirror->gpu_advances();
   if (recorder_) {
     GpuTracer stages(stream(), *recorder_);
-    queue_batch(*state_, cached_, tokens, &stages);
+    queue_batch(*state_, cached_, tokens, wanted, &stages);
     stages.finish(cached_,
                   [&](ActivityKind kind, int layer) { return bytes.of_stage(kind, layer); });
   } else {
-    queue_batch(*state_, cached_, tokens, nullptr);
+    queue_batch(*state_, cached_, tokens, wanted, nullptr);
   }
   count(bytes);
   history_.reach(cached_);
@@ -351,19 +352,18 @@ void CudaExecutor::take_logits(std::size_t row) {
   logits_.insert(logits_.end(), own.begin(), own.end());
 }
 
-// Computes the logits of tokens [first, tokens) of the batch whose hidden states are on the GPU.
-void CudaExecutor::head(TokenCount tokens, TokenCount first) {
+// Computes the logits of the last `count` tokens of a batch, whose hidden states are on the GPU.
+void CudaExecutor::head(int count) {
   const std::size_t width = std::size_t(state_->spec().vocabulary);
   const ForwardContext f = state_->forward();
   if (!on_host().head()) {
-    for (TokenCount i = first; i < tokens; ++i) {
-      queue_head(f, int(i));
+    for (int row = 0; row < count; ++row) {
+      queue_head(f, row);
       read_logits(logits_.size() / width);
     }
     return;
   }
-  state_->host->compute_logits(
-      {f.hidden_row(int(first)), cached_ - tokens + first, int(tokens - first)});
+  state_->host->compute_logits({f.hidden_row(0), cached_ - count, count});
   const std::vector<float>& own = state_->host->side.logits();
   logits_.insert(logits_.end(), own.begin(), own.end());
 }
@@ -400,11 +400,10 @@ void CudaExecutor::steps(std::span<const std::int32_t> tokens, Logits which) {
       if (which == Logits::kAll || (which == Logits::kLast && last)) take_logits(row++);
       continue;
     }
-    batch(part);
-    const TokenCount first = which == Logits::kAll ? 0 : now - 1;
-    if (which == Logits::kNone || (which == Logits::kLast && !last)) continue;
-    head(now, first);
-    row += std::size_t(now - first);
+    const int wanted = which == Logits::kAll ? int(now) : which == Logits::kLast && last ? 1 : 0;
+    batch(part, wanted);
+    if (wanted > 0) head(wanted);
+    row += std::size_t(wanted);
   }
   stream().wait();
   if (kv_mirror()) kv_mirror()->to_host(cached_, recorder_);

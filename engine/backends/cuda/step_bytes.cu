@@ -21,14 +21,22 @@ TokenCount StepBytes::seen_here(int layer) const {
   return tokens > 1 ? seen : std::min(seen, cached + 1 - kv.cold_of_host());
 }
 
+// The number of tokens that pass the layer's FFN.
+std::int64_t StepBytes::ffn_tokens(int layer) const {
+  const bool leaves_out = layer + 1 == model.spec().layers && !model.gpu_layer(layer).parallel_ffn;
+  return leaves_out ? wanted : tokens;
+}
+
 double StepBytes::of_experts(int layer) const {
+  const std::int64_t rows = ffn_tokens(layer);
+  if (rows == 0) return 0;
   const double router = double(ffn_weight_bytes(model.layer(layer)));
   if (model.host.computes_experts(layer) && !streamed.streams_in_experts(offload, layer))
     return router;
   // A batch in groups reads an expert at most once. Which experts are chosen is known only on the
   // GPU, so all are counted.
   const MixtureOfExperts& moe = *model.spec().moe;
-  const double read = moe.experts_used * double(tokens);
+  const double read = moe.experts_used * double(rows);
   const bool groups = uses_grouped_gemm(model.gpu_layer(layer));
   return router + double(one_expert_bytes(model.layer(layer))) *
                       (groups ? std::min(read, double(moe.experts)) : read);
@@ -41,7 +49,8 @@ double StepBytes::of_stage(ActivityKind kind, int layer) const {
       if (!keeps_cache(layer)) return weights + 2 * state_bytes(model.spec(), layer);
       return weights + double((seen_here(layer) + tokens) * kv.cache().token_bytes(layer));
     }
-    case ActivityKind::kFfn: return double(ffn_weight_bytes(model.layer(layer)));
+    case ActivityKind::kFfn:
+      return ffn_tokens(layer) > 0 ? double(ffn_weight_bytes(model.layer(layer))) : 0;
     case ActivityKind::kExperts: return of_experts(layer);
     case ActivityKind::kHead: return double(head_weight_bytes(*model.model));
     case ActivityKind::kFetchWeights: return streamed.layer_bytes(layer);

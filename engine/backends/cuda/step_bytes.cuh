@@ -17,6 +17,7 @@ struct StepBytes {
   PrefillOffload offload;  // none in a token's step
   TokenCount cached = 0;
   std::int64_t tokens = 1;
+  std::int64_t wanted = 1;  // that are left behind the model's last attention
 
   /// A stage's weights, counted once, and the bytes of the cache that it reads and writes.
   double of_stage(ActivityKind kind, int layer) const;
@@ -26,6 +27,7 @@ struct StepBytes {
  private:
   bool keeps_cache(int layer) const;
   TokenCount seen_here(int layer) const;
+  std::int64_t ffn_tokens(int layer) const;
   double of_experts(int layer) const;
 };
 

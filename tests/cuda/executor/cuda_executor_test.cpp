@@ -308,7 +308,7 @@ TEST_CASE("Recorded activities of a GPU follow one another", "[cuda][gpu][execut
     before = e.start_s;
     ffn += e.kind == ActivityKind::kFfn;
   }
-  CHECK(ffn == 9);
+  CHECK(ffn == 7);  // of three layers and batches; the last layer's for the last batch alone
 }
 
 namespace {

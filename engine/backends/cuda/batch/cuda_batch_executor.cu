@@ -223,7 +223,7 @@ class CudaBatchExecutor : public BatchExecutor {
                       bool all_logits);
   SequenceRows rows_of(const RowOrder& order, const StepShape& shape) const;
   void queue_all(const SequenceRows& rows, bool draw, StageListener* stages);
-  void queue_head(const SequenceRows& rows, bool draw, StageListener* stages);
+  void queue_head(const SequenceRows& rows, int count, bool draw, StageListener* stages);
   void launch(const SequenceRows& rows, bool draw);
   void queue_one(const SequenceStep& sequence, bool choose);
   template <class Queue>
@@ -316,7 +316,9 @@ std::int32_t CudaBatchExecutor::take_one(Sampler* sampler) {
   return sampler->next(logits_);
 }
 
-void CudaBatchExecutor::queue_head(const SequenceRows& rows, bool draw, StageListener* stages) {
+// Logits of the first `count` rows of hidden states, and what is chosen from them.
+void CudaBatchExecutor::queue_head(const SequenceRows& rows, int count, bool draw,
+                                   StageListener* stages) {
   if (!results_) {
     if (stages) stages->begin(ActivityKind::kHandoff, -1);
     if (!host_->head_rows().empty())
@@ -325,14 +327,14 @@ void CudaBatchExecutor::queue_head(const SequenceRows& rows, bool draw, StageLis
     return;
   }
   if (stages) stages->begin(ActivityKind::kHead, -1);
-  const int count = queue_sequence_heads(state_->forward(), rows, results_->logits());
+  queue_heads(state_->forward(), count, results_->logits());
   if (stages) stages->begin(ActivityKind::kSample, -1);
   if (count > 0) results_->queue_choice(count, draw, stream());
 }
 
 void CudaBatchExecutor::queue_all(const SequenceRows& rows, bool draw, StageListener* stages) {
-  queue_sequences(*state_, rows, stages);
-  queue_head(rows, draw, stages);
+  const int count = queue_sequences(*state_, rows, stages);
+  queue_head(rows, count, draw, stages);
 }
 
 void CudaBatchExecutor::launch(const SequenceRows& rows, bool draw) {

@@ -37,15 +37,19 @@ void HostBatch::place(std::span<const SequenceStep> sequences, const RowOrder& o
   rows_.clear();
   head_rows_.clear();
   head_sequences_.clear();
-  const auto add = [&](int index) {
+  std::int64_t kept = 0;
+  const auto add = [&](int index, bool single) {
     const auto i = std::size_t(index);
+    const bool wanted = all_logits || sequences[i].sampler;
     rows_.add(sequences[i]);
-    if (!all_logits && !sequences[i].sampler) return;
-    head_rows_.push_back(rows_.last_row(rows_.sequences.size() - 1));
-    head_sequences_.push_back(i);
+    if (wanted) {
+      head_rows_.push_back(kept);
+      head_sequences_.push_back(i);
+    }
+    if (wanted || single) ++kept;
   };
-  for (const int i : order.singles) add(i);
-  for (const int i : order.chunks) add(i);
+  for (const int i : order.singles) add(i, true);
+  for (const int i : order.chunks) add(i, false);
 }
 
 void HostBatch::sample(std::span<const SequenceStep> sequences, std::span<std::int32_t> ids) {

@@ -28,7 +28,8 @@ class HostBatch {
   /// sequences that have a sampler, or of all. The sequences' tables stay where they are.
   void place(std::span<const SequenceStep> sequences, const RowOrder& order, bool all_logits);
   const PlacedRows& rows() const { return rows_; }
-  /// Rows whose logits are wanted, and the sequences whose last rows these are.
+  /// Rows whose logits are wanted, as queue_sequences() leaves them, and the sequences whose last
+  /// rows these are.
   std::span<const std::int64_t> head_rows() const { return head_rows_; }
   std::span<const std::size_t> head_sequences() const { return head_sequences_; }
 

@@ -1,5 +1,8 @@
 #include "engine/backends/cuda/forward/batch.cuh"
 
+#include <numeric>
+#include <vector>
+
 #include "core/base/error.hpp"
 #include "engine/backends/cuda/forward/batch_experts.cuh"
 #include "engine/backends/cuda/forward/batch_products.cuh"
@@ -90,35 +93,56 @@ void mixer(State& s, int layer, int tokens) {
   add_mixer_output(f, w, tokens);
 }
 
-void experts(State& s, const PrefillOffload& offload, TokenCount cached, int layer, int tokens) {
+// Consecutive tokens of a prompt, behind `cached` others: the first rows of vectors.hidden.
+struct PromptTokens {
+  TokenCount cached = 0;
+  int count = 0;
+};
+
+// Leaves out all but the last `wanted` tokens.
+PromptTokens keep_last(const ForwardContext& f, const PromptTokens& all, int wanted) {
+  std::vector<int> rows(std::size_t(wanted), 0);
+  std::iota(rows.begin(), rows.end(), all.count - wanted);
+  keep_rows(f, rows);
+  return {all.cached + all.count - wanted, wanted};
+}
+
+void experts(State& s, const PrefillOffload& offload, int layer, const PromptTokens& tokens) {
   const ForwardContext f = s.forward();
   const bool kept = s.on_host().computes_experts(layer);
   if (kept && !s.streamed.streams_in_experts(offload, layer))
-    compute_experts_on_host(f, *s.host, layer, {f.hidden_row(0), cached, tokens});
+    compute_experts_on_host(f, *s.host, layer, {f.hidden_row(0), tokens.cached, tokens.count});
   else
-    queue_batch_experts(f, kept ? &s.streamed.experts() : nullptr, layer, tokens);
+    queue_batch_experts(f, kept ? &s.streamed.experts() : nullptr, layer, tokens.count);
 }
 
-// Queues the layer's operations, on the GPU or on the host, as placed.
-void queue_layer(State& s, const PrefillOffload& offload, TokenCount cached, int layer, int tokens,
-                 StageListener* stages) {
+// Queues the layer's operations, on the GPU or on the host, as placed. Behind the model's last
+// attention, of the last `wanted` tokens alone. Returns the tokens whose hidden states are left.
+PromptTokens queue_layer(State& s, const PrefillOffload& offload, int layer, PromptTokens rows,
+                         int wanted, StageListener* stages) {
   const ForwardContext f = s.forward();
   const DeviceLayer& w = f.layer(layer);
+  const bool is_last = layer + 1 == f.spec().layers;
   for (const FusedBlock block : w.blocks) {
+    if (is_last && rows.count > wanted && rows_are_apart(w, block))
+      rows = keep_last(f, rows, wanted);
+    if (rows.count == 0) break;
     if (stages) stages->begin(activity_of(block), layer);
+    const int tokens = rows.count;
     switch (block) {
       case FusedBlock::kLayerInput: add_layer_input(f, w, layer, tokens); break;
       case FusedBlock::kAttention:
         project_qkv(f, w, tokens);
-        add_attention_output(f, w, tokens, attend(s, cached, layer, tokens));
+        add_attention_output(f, w, tokens, attend(s, rows.cached, layer, tokens));
         break;
       case FusedBlock::kFfn: add_ffn(f, w, tokens); break;
-      case FusedBlock::kExperts: experts(s, offload, cached, layer, tokens); break;
+      case FusedBlock::kExperts: experts(s, offload, layer, rows); break;
       case FusedBlock::kDeltaNet:
       case FusedBlock::kMamba:
       case FusedBlock::kShortConvolution: mixer(s, layer, tokens); break;
     }
   }
+  return rows;
 }
 
 // Runs the host's layers from `first` on, up to a layer whose weights are streamed to the GPU.
@@ -146,7 +170,7 @@ void attend_on_host(const ForwardContext& f, HostOffload& host, int layer, const
           f.buffers.batch.x);
 }
 
-void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids,
+void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids, int wanted,
                  StageListener* stages) {
   const int tokens = int(ids.size());
   const ForwardContext f = s.forward();
@@ -163,6 +187,7 @@ void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids,
   else
     embed(f, f.buffers.vectors.ids, tokens);
   make_layer_inputs(f, f.buffers.vectors.ids, tokens);
+  PromptTokens rows{cached, tokens};
   for (int layer = 0; layer < f.spec().layers;) {
     s.stop.throw_if_requested();
     const bool streamed_in = s.streamed.is_streamed_in(offload, layer);
@@ -176,8 +201,9 @@ void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids,
       begin(ActivityKind::kFetchWeights, layer);
       s.streamed.stream_in_layer(cached, layer);
     }
-    queue_layer(s, offload, cached, layer++, tokens, stages);
+    rows = queue_layer(s, offload, layer++, rows, wanted, stages);
   }
+  if (rows.count > wanted) keep_last(f, rows, wanted);
   advance(f.stream, f.buffers.token.position, tokens);
   s.streamed.end(offload);
 }

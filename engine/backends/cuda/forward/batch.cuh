@@ -10,9 +10,10 @@
 namespace rigcast::engine::cuda {
 
 /// Queues the tokens of vectors.ids, which equal `ids`, at *token.position = `cached`; the position
-/// grows by their number. Their hidden states, before the last norm, stay in vectors.hidden.
-/// Nothing waits, unless the host computes a part.
-void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids,
+/// grows by their number. The hidden states of the last `wanted` of them, before the last norm, are
+/// the first rows of vectors.hidden: what only the others need is left out. Nothing waits, unless
+/// the host computes a part.
+void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids, int wanted,
                  StageListener* stages);
 
 /// batch.x = the attention output of a layer whose cache the host has, for vectors.projected. Waits

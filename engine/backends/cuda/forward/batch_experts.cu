@@ -15,6 +15,10 @@
 namespace rigcast::engine::cuda {
 namespace {
 
+// Experts of so few rows are computed row by row: the groups of a grouped product would hold one
+// token each.
+constexpr int kFewExpertRows = 2;
+
 // The weights of the experts that a grouped product computes.
 struct GroupWeights {
   DeviceMatrixStack gate, up, down;
@@ -237,7 +241,7 @@ void compute_experts_on_host(const ForwardContext& f, HostOffload& host, int lay
 
 void queue_batch_experts(const ForwardContext& f, ExpertStream* copied, int layer, int tokens) {
   const DeviceLayer& w = f.layer(layer);
-  const bool groups = uses_grouped_gemm(w);
+  const bool groups = uses_grouped_gemm(w) && (copied || tokens > kFewExpertRows);
   const int at_once = groups ? f.buffers.small_batch.routed : 1;
   for (int first = 0; first < tokens; first += at_once)
     if (groups)

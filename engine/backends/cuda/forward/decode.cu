@@ -449,6 +449,12 @@ void choose(const ForwardContext& f, SamplingMode choice) {
 
 }  // namespace
 
+void queue_ffn(const ForwardContext& f, const DeviceLayer& w) {
+  PendingSum pending;
+  ffn(f, w, pending);
+  pending.add(f);
+}
+
 void queue_experts(const ForwardContext& f, const DeviceLayer& w, int row) {
   PendingSum pending;
   experts(f, w, row, pending);

@@ -20,6 +20,10 @@ int splits_of_token(const State& s, TokenCount tokens);
 /// the mailbox.
 void queue_token(State& s, int splits, SamplingMode choice, StageListener* stages);
 
+/// Queues the FFN, which is not beside attention, of the first row of vectors.hidden; its output is
+/// added to the row.
+void queue_ffn(const ForwardContext& f, const DeviceLayer& layer);
+
 /// Queues the mixture of experts for row `row` of vectors.hidden; its output is added to the row.
 void queue_experts(const ForwardContext& f, const DeviceLayer& layer, int row);
 

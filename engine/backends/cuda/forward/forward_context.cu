@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "engine/backends/cuda/forward/buffer_sizes.hpp"
+#include "engine/backends/cuda/forward/stages.cuh"
+#include "engine/cuda/cuda_call.cuh"
 #include "engine/kernels/cuda/activations/layer_inputs.cuh"
 #include "engine/kernels/cuda/kv/rope_and_store.cuh"
 #include "engine/kernels/cuda/weights/dequantize.cuh"
@@ -28,12 +30,34 @@ void norm_all_heads(const ForwardContext& f, int stride, int tokens, const AllHe
   rms_norm(f.stream, {tokens, x.width}, rows, {{}, x.bias}, {x.norm, f.hyper().norm_eps}, rows);
 }
 
+void copy_floats(const ForwardContext& f, const float* from, float* to, std::int64_t count) {
+  RIGCAST_CUDA_CALL(cudaMemcpyAsync(to, from, std::size_t(count) * sizeof(float),
+                                    cudaMemcpyDeviceToDevice, f.stream.get()));
+}
+
 }  // namespace
 
 void embed(const ForwardContext& f, const std::int32_t* ids, int tokens) {
   gather_rows(f.model.gpu.embedding, ids, tokens, f.hidden_row(0), f.stream);
   if (f.hyper().embedding_scale != 1)
     scale(f.stream, f.hidden_row(0), std::int64_t(tokens) * f.hidden(), f.hyper().embedding_scale);
+}
+
+// The norm that a parallel FFN reads was written where attention's rows are.
+bool rows_are_apart(const DeviceLayer& w, FusedBlock block) {
+  const auto from = std::ranges::find(w.blocks, block);
+  return !w.parallel_ffn && std::none_of(from, w.blocks.end(), mixes_tokens);
+}
+
+void keep_rows(const ForwardContext& f, std::span<const int> rows) {
+  const auto move = [&](float* values, std::int64_t width) {
+    for (std::size_t to = 0; to < rows.size(); ++to)
+      if (rows[to] != int(to))
+        copy_floats(f, values + rows[to] * width, values + std::int64_t(to) * width, width);
+  };
+  move(f.hidden_row(0), f.hidden());
+  if (f.model.gpu.input_projection)
+    move(f.buffers.vectors.layer_inputs, f.model.gpu.input_projection.rows);
 }
 
 void finish_inputs(const ForwardContext& f, const std::int32_t* ids, int tokens) {

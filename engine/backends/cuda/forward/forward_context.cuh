@@ -2,6 +2,8 @@
 // Arguments of a layer's kernels: weights, buffers, and the stream on which they are queued. The KV
 // cache, and what the host computes, are not part of it.
 
+#include <span>
+
 #include "engine/backends/cuda/forward/buffers.cuh"
 #include "engine/backends/cuda/latent/latent_stage.cuh"
 #include "engine/backends/cuda/recurrent/device_states.cuh"
@@ -38,6 +40,14 @@ struct ForwardContext {
 /// Queues the hidden states of `tokens` tokens: their rows of the embedding, in the model's scale.
 /// `ids` are on the GPU.
 void embed(const ForwardContext& f, const std::int32_t* ids, int tokens);
+
+/// True if what `block` and all behind it in the layer give a row depends on its hidden state alone:
+/// rows that nobody asks for can be left out from there.
+bool rows_are_apart(const DeviceLayer& w, FusedBlock block);
+
+/// Queues that these rows of a step, in ascending order, become its first ones: their hidden states
+/// and, of models that have them, their inputs of layers.
+void keep_rows(const ForwardContext& f, std::span<const int> rows);
 
 /// Queues the second half of the inputs of layers: vectors.layer_inputs, which hold products of the
 /// embeddings of these tokens, become inputs.

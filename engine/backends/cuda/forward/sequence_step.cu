@@ -1,7 +1,9 @@
 #include "engine/backends/cuda/forward/sequence_step.cuh"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "core/base/error.hpp"
 #include "engine/backends/cuda/forward/batch.cuh"
@@ -18,10 +20,6 @@
 
 namespace rigcast::engine::cuda {
 namespace {
-
-// Experts of so few rows are computed row by row: the groups of a grouped product would hold one
-// token each.
-constexpr int kFewExpertRows = 2;
 
 // A layer's part of the cache, as its kernels see it: as layer 0.
 Cache cache_of(const KvState& kv, const SequenceRows& step, int layer) {
@@ -139,26 +137,54 @@ void queue_mixer(State& s, const SequenceRows& step, int layer) {
   add_mixer_output(f, w, step.rows);
 }
 
-void queue_experts_of(State& s, const SequenceRows& step, int layer) {
+void queue_experts_of(State& s, const RowOwners& owners, int layer, int rows) {
   const ForwardContext f = s.forward();
   if (s.on_host().computes_experts(layer))
-    compute_experts_on_host(f, *s.host, layer, {f.hidden_row(0), step.owners, step.rows});
-  else if (step.rows <= kFewExpertRows)
-    for (int row = 0; row < step.rows; ++row) queue_experts(f, f.layer(layer), row);
+    compute_experts_on_host(f, *s.host, layer, {f.hidden_row(0), owners, rows});
   else
-    queue_batch_experts(f, nullptr, layer, step.rows);
+    queue_batch_experts(f, nullptr, layer, rows);
 }
 
-void queue_layer(State& s, const SequenceRows& step, int layer, StageListener* stages) {
+// The rows of which logits may be wanted: the single ones, and the last one of chunks.
+std::vector<int> wanted_rows(const SequenceRows& step) {
+  std::vector<int> rows(std::size_t(step.singles), 0);
+  std::iota(rows.begin(), rows.end(), 0);
+  for (const PromptChunk& chunk : step.chunks)
+    if (chunk.wants_logits) rows.push_back(chunk.first_row + chunk.rows - 1);
+  return rows;
+}
+
+// The rows whose hidden states are computed: all of a step, or wanted_rows() alone.
+struct RowsLeft {
+  int count = 0;
+  bool wanted_alone = false;
+  std::vector<StepSequence> owners;  // of wanted rows, for what needs no cache
+};
+RowsLeft keep_wanted(const ForwardContext& f, const SequenceRows& step) {
+  const std::vector<int> wanted = wanted_rows(step);
+  keep_rows(f, wanted);
+  RowsLeft left{int(wanted.size()), true, {}};
+  for (int row = 0; row < left.count; ++row) left.owners.push_back({0, row, 1});
+  return left;
+}
+
+// Queues the layer; behind the model's last attention, of wanted_rows() alone.
+void queue_layer(State& s, const SequenceRows& step, int layer, RowsLeft& rows,
+                 StageListener* stages) {
   const ForwardContext f = s.forward();
   const DeviceLayer& w = f.layer(layer);
+  const bool is_last = layer + 1 == f.spec().layers;
   for (const FusedBlock block : w.blocks) {
+    if (is_last && !rows.wanted_alone && rows_are_apart(w, block)) rows = keep_wanted(f, step);
+    if (rows.count == 0) break;
     if (stages) stages->begin(activity_of(block), layer);
     switch (block) {
-      case FusedBlock::kLayerInput: add_layer_input(f, w, layer, step.rows); break;
+      case FusedBlock::kLayerInput: add_layer_input(f, w, layer, rows.count); break;
       case FusedBlock::kAttention: queue_attention(s, step, layer); break;
-      case FusedBlock::kFfn: add_ffn(f, w, step.rows); break;
-      case FusedBlock::kExperts: queue_experts_of(s, step, layer); break;
+      case FusedBlock::kFfn: add_ffn(f, w, rows.count); break;
+      case FusedBlock::kExperts:
+        queue_experts_of(s, rows.wanted_alone ? rows.owners : step.owners, layer, rows.count);
+        break;
       case FusedBlock::kDeltaNet:
       case FusedBlock::kMamba:
       case FusedBlock::kShortConvolution: queue_mixer(s, step, layer); break;
@@ -184,7 +210,7 @@ void row_head(const ForwardContext& f, int row, float* logits) {
 
 }  // namespace
 
-void queue_sequences(State& s, const SequenceRows& step, StageListener* stages) {
+int queue_sequences(State& s, const SequenceRows& step, StageListener* stages) {
   const ForwardContext f = s.forward();
   const HostPlacement& on_host = s.on_host();
   const auto begin = [&](ActivityKind kind, int layer) {
@@ -199,6 +225,7 @@ void queue_sequences(State& s, const SequenceRows& step, StageListener* stages) 
   else
     embed(f, step.ids, step.rows);
   make_layer_inputs(f, step.ids, step.rows);
+  RowsLeft rows{step.rows, false, {}};
   for (int layer = 0; layer < f.spec().layers;) {
     if (on_host.any()) s.stop.throw_if_requested();  // steps of the GPU alone are short
     if (on_host.layer(layer)) {
@@ -211,28 +238,23 @@ void queue_sequences(State& s, const SequenceRows& step, StageListener* stages) 
       begin(ActivityKind::kFetchWeights, layer);
       s.streamed.stream_in_layer(0, layer);
     }
-    queue_layer(s, step, layer++, stages);
+    queue_layer(s, step, layer++, rows, stages);
   }
+  if (!rows.wanted_alone) rows = keep_wanted(f, step);
   s.streamed.end({});
   s.kv.end_sequences();
+  return rows.count;
 }
 
-int queue_sequence_heads(const ForwardContext& f, const SequenceRows& step, float* logits) {
-  const bool together = multiplies_head(f);
-  int rows = 0;
-  const auto add = [&](int first, int count) {
-    for (int row = first; !together && row < first + count; ++row)
-      row_head(f, row, logits + (rows + row - first) * f.spec().vocabulary);
-    if (together)
-      norm_rows(f, first, count, final_norm(f),
-                {f.buffers.batch.x + std::int64_t(rows) * f.hidden(), ValueType::kF16, f.hidden()});
-    rows += count;
-  };
-  if (step.singles > 0) add(0, step.singles);
-  for (const PromptChunk& chunk : step.chunks)
-    if (chunk.wants_logits) add(chunk.first_row + chunk.rows - 1, 1);
-  if (together && rows > 0) multiply_head(f, rows, logits);
-  return rows;
+void queue_heads(const ForwardContext& f, int rows, float* logits) {
+  if (rows == 0) return;
+  if (!multiplies_head(f)) {
+    for (int row = 0; row < rows; ++row)
+      row_head(f, row, logits + std::int64_t(row) * f.spec().vocabulary);
+    return;
+  }
+  norm_rows(f, 0, rows, final_norm(f), {f.buffers.batch.x, ValueType::kF16, f.hidden()});
+  multiply_head(f, rows, logits);
 }
 
 }  // namespace rigcast::engine::cuda

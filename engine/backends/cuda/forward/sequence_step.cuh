@@ -41,12 +41,14 @@ struct SequenceRows {
   std::span<const StepSequence> owners{};
 };
 
-/// Queues a step. Hidden states, before the last norm, stay in vectors.hidden. Nothing waits,
-/// unless the host computes a part.
-void queue_sequences(State& s, const SequenceRows& step, StageListener* stages);
+/// Queues a step. The first rows of vectors.hidden become the hidden states, before the last norm,
+/// of the single rows, and after these of the last row of each chunk that wants logits; what only
+/// other rows need is left out. Returns the number of these rows. Nothing waits, unless the host
+/// computes a part.
+int queue_sequences(State& s, const SequenceRows& step, StageListener* stages);
 
-/// Where the head is the GPU's: queues the logits of the single rows, and after these of each chunk
-/// that wants them: logits[row][vocabulary]. Returns the number of rows.
-int queue_sequence_heads(const ForwardContext& f, const SequenceRows& step, float* logits);
+/// Where the head is the GPU's: queues the logits of the first rows of vectors.hidden:
+/// logits[rows][vocabulary].
+void queue_heads(const ForwardContext& f, int rows, float* logits);
 
 }  // namespace rigcast::engine::cuda

@@ -21,4 +21,9 @@ inline ActivityKind activity_of(FusedBlock block) {
   return block == kFfn || block == kLayerInput ? ActivityKind::kFfn : ActivityKind::kExperts;
 }
 
+/// True of blocks in which tokens of a sequence read one another.
+inline bool mixes_tokens(FusedBlock block) {
+  return activity_of(block) == ActivityKind::kAttention;
+}
+
 }  // namespace rigcast::engine::cuda
