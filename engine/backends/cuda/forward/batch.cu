@@ -6,6 +6,7 @@
 #include "core/base/error.hpp"
 #include "engine/backends/cuda/forward/batch_experts.cuh"
 #include "engine/backends/cuda/forward/batch_products.cuh"
+#include "engine/backends/cuda/forward/decode.cuh"
 #include "engine/kernels/cuda/activations/elementwise.cuh"
 #include "engine/kernels/cuda/activations/tile_order.hpp"
 #include "engine/kernels/cuda/attention/prefill_attention.cuh"
@@ -135,7 +136,7 @@ PromptTokens queue_layer(State& s, const PrefillOffload& offload, int layer, Pro
         project_qkv(f, w, tokens);
         add_attention_output(f, w, tokens, attend(s, rows.cached, layer, tokens));
         break;
-      case FusedBlock::kFfn: add_ffn(f, w, tokens); break;
+      case FusedBlock::kFfn: queue_batch_ffn(f, w, tokens); break;
       case FusedBlock::kExperts: experts(s, offload, layer, rows); break;
       case FusedBlock::kDeltaNet:
       case FusedBlock::kMamba:
@@ -156,6 +157,11 @@ int run_layers_on_host(State& s, const PrefillOffload& offload, TokenCount cache
 }
 
 }  // namespace
+
+// One row takes the kernels of a token, which read weights of any format once.
+void queue_batch_ffn(const ForwardContext& f, const DeviceLayer& w, int rows) {
+  rows == 1 && !w.parallel_ffn ? queue_ffn(f, w) : add_ffn(f, w, rows);
+}
 
 void attend_on_host(const ForwardContext& f, HostOffload& host, int layer, const RowOwners& of,
                     int tokens) {

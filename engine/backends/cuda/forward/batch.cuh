@@ -16,6 +16,9 @@ namespace rigcast::engine::cuda {
 void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids, int wanted,
                  StageListener* stages);
 
+/// Queues the FFN of the first rows of vectors.hidden; its output is added to them.
+void queue_batch_ffn(const ForwardContext& f, const DeviceLayer& layer, int rows);
+
 /// batch.x = the attention output of a layer whose cache the host has, for vectors.projected. Waits
 /// for queued work.
 void attend_on_host(const ForwardContext& f, HostOffload& host, int layer, const RowOwners& of,

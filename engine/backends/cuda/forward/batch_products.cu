@@ -7,7 +7,6 @@
 
 #include "core/base/error.hpp"
 #include "engine/backends/cuda/forward/branch.cuh"
-#include "engine/backends/cuda/forward/decode.cuh"
 #include "engine/backends/cuda/forward/joined_matrices.hpp"
 #include "engine/kernels/cuda/activations/mlp_rows.cuh"
 #include "engine/kernels/cuda/batch/small_batch_gemm.cuh"
@@ -430,7 +429,6 @@ void add_mixer_output(const ForwardContext& f, const DeviceLayer& w, int tokens)
 }
 
 void add_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens) {
-  if (tokens == 1 && !w.parallel_ffn) return queue_ffn(f, w);
   const Branch branch(f, w.ffn_post_norm, 0, w.scale);
   multiply_ffn(f, w, tokens, of_branch(w.down, w.down_bias, branch));
   branch.finish(tokens);

@@ -41,8 +41,8 @@ struct ForwardContext {
 /// `ids` are on the GPU.
 void embed(const ForwardContext& f, const std::int32_t* ids, int tokens);
 
-/// True if what `block` and all behind it in the layer give a row depends on its hidden state alone:
-/// rows that nobody asks for can be left out from there.
+/// True if what `block` and all behind it in the layer give a row depends on its hidden state
+/// alone: rows that nobody asks for can be left out from there.
 bool rows_are_apart(const DeviceLayer& w, FusedBlock block);
 
 /// Queues that these rows of a step, in ascending order, become its first ones: their hidden states

@@ -181,7 +181,7 @@ void queue_layer(State& s, const SequenceRows& step, int layer, RowsLeft& rows,
     switch (block) {
       case FusedBlock::kLayerInput: add_layer_input(f, w, layer, rows.count); break;
       case FusedBlock::kAttention: queue_attention(s, step, layer); break;
-      case FusedBlock::kFfn: add_ffn(f, w, rows.count); break;
+      case FusedBlock::kFfn: queue_batch_ffn(f, w, rows.count); break;
       case FusedBlock::kExperts:
         queue_experts_of(s, rows.wanted_alone ? rows.owners : step.owners, layer, rows.count);
         break;
