@@ -47,7 +47,6 @@ class StepBuilder {
     if (s_.model.has_ffn(l)) {
       const bool moe = s_.model.is_moe_layer(l);
       const TokenCount tokens = ffn_tokens(l, device);
-      if (tokens == 0) return ops_;
       ffn(l, moe ? device : expert_device(l, device), tokens);
       if (moe) experts(l, expert_device(l, device), tokens);
     }
@@ -75,7 +74,7 @@ class StepBuilder {
   // The tokens of the batch that pass a layer's FFN. `device`: the layer's.
   TokenCount ffn_tokens(int l, DeviceIndex device) const {
     const bool leaves_out = !decode() && l + 1 == s_.model.layers && device != kHost &&
-                            rules_.leaves_out_tokens();
+                            rules_.leaves_out_tokens() && !s_.model.has_parallel_ffn(l);
     return leaves_out ? logits_ : batch_.tokens();
   }
 
@@ -211,8 +210,24 @@ class StepBuilder {
         Launches::kNone);
   }
 
+  // True if a GPU computes the layer with weights in RAM: all of them are copied, however few
+  // tokens pass the FFN.
+  bool is_copied(int l, DeviceIndex device) const {
+    return device != kHost && p_.layers[std::size_t(l)].weights == kHost && !s_.rig.unified();
+  }
+
+  // An FFN or experts of no tokens: what is copied for them.
+  template <class Traffic>
+  void copied_alone(ActivityKind kind, int l, DeviceIndex device, const Traffic& traffic) {
+    if (!is_copied(l, device)) return;
+    StepOp& op = add(kind, l, device, {}, Launches::kNone, 0);
+    fetch_weights(op, kHost, traffic(batch_.tokens()).weight_bytes(), true);
+  }
+
   void ffn(int l, DeviceIndex device, TokenCount tokens) {
-    OpTraffic t = ffn_traffic(s_.model, s_.tensors, l, tokens);
+    const auto traffic = [&](TokenCount n) { return ffn_traffic(s_.model, s_.tensors, l, n); };
+    if (tokens == 0) return copied_alone(ActivityKind::kFfn, l, device, traffic);
+    OpTraffic t = traffic(tokens);
     const bool moe = s_.model.is_moe_layer(l);
     const LayerPlacement& at = p_.layers[std::size_t(l)];
     const DeviceIndex home = moe ? at.weights : at.experts;
@@ -225,9 +240,12 @@ class StepBuilder {
   }
 
   void experts(int l, DeviceIndex device, TokenCount tokens) {
-    OpTraffic t = experts_traffic(s_.model, s_.tensors, l, tokens);
+    const auto traffic = [&](TokenCount n) { return experts_traffic(s_.model, s_.tensors, l, n); };
+    if (tokens == 0) return copied_alone(ActivityKind::kExperts, l, device, traffic);
+    OpTraffic t = traffic(tokens);
     const DeviceIndex home = p_.layers[std::size_t(l)].experts;
-    const double weights = t.weight_bytes();
+    const bool all = tokens < batch_.tokens() && is_copied(l, device);
+    const double weights = (all ? traffic(batch_.tokens()) : t).weight_bytes();
     const double spilled = subtract_spilled(t, home, device);
     StepOp& op = add(ActivityKind::kExperts, l, device, t, Launches::kMoePart, tokens);
     // The experts that a few tokens need are known only after the router; a batch needs nearly all
@@ -438,7 +456,7 @@ Step prefill_step(const StepContext& s, const Placement& p, const MemoryPlan& me
   const TokenCount tokens = batch.tokens();
   const auto sequences = TokenCount(batch.sequences.size());
   const bool all = s.runtime.logits_at(s.settings.build_year) == LogitsRows::kPrompt;
-  const TokenCount rows = !last ? 0 : all ? tokens : sequences;
+  const TokenCount rows = !last ? 0 : all ? tokens : sequences - batch.without_logits;
   StepBuilder builder(s, p, memory, batch, Phase::kPrefill, rows);
   std::vector<StepOp> ops = layers_of(s, p, builder, Phase::kPrefill, grouping);
   const DeviceIndex head = rules.prompt_head(p);

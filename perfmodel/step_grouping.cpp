@@ -23,7 +23,7 @@ bool some_layers_stream(const std::vector<StepOp>& ops) {
 
 bool same_class(const StepOp& a, const StepOp& b) {
   const auto ahead = [](const StepOp& op) { return op.fetch ? 1 + int(op.fetch->early) : 0; };
-  return a.kind == b.kind && a.device == b.device && a.from == b.from &&
+  return a.kind == b.kind && a.device == b.device && a.from == b.from && a.tokens == b.tokens &&
          (a.handoffs > 0) == (b.handoffs > 0) && ahead(a) == ahead(b) &&
          a.host_part.has_value() == b.host_part.has_value();
 }

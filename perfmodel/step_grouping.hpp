@@ -12,7 +12,7 @@ namespace rigcast {
 /// For every layer, the first layer with the same operations: equal tensors, kind and placement. In
 /// prompts, the last layer may compute fewer tokens than others like it.
 std::vector<int> alike_layers(const StepContext& context, const Placement& placement,
-                              Phase phase = Phase::kDecode);
+                              Phase phase);
 
 /// How the layers of a step become its operations.
 struct StepGrouping {

@@ -112,6 +112,10 @@ bool ModelSpec::has_ffn(int layer) const {
   return pattern[std::size_t(layer)] == 'E' || pattern[std::size_t(layer)] == '-';
 }
 
+bool ModelSpec::has_parallel_ffn(int layer) const {
+  return norms_per_layer == 1 && has_attention(layer) && has_ffn(layer);
+}
+
 bool ModelSpec::is_moe_layer(int layer) const {
   if (!pattern.empty()) return pattern[std::size_t(layer)] == 'E';
   return moe && layer >= moe->dense_layers && every_nth(layer, moe->every);

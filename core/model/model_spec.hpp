@@ -132,6 +132,8 @@ struct ModelSpec {
   bool has_recurrent_mixer(int layer) const;
   bool has_ffn(int layer) const;  // dense or a mixture of experts
   bool is_moe_layer(int layer) const;
+  /// The layer's FFN is beside its attention: both read the layer's only norm.
+  bool has_parallel_ffn(int layer) const;
   /// The layer keeps a KV cache that grows with the tokens (up to its window).
   bool has_kv(int layer) const;
   bool has_indexer(int layer) const;

@@ -73,9 +73,10 @@ struct Sequence {
 /// The sequences that one step computes together. A single user is a batch of one.
 struct Batch {
   std::vector<Sequence> sequences;
-  TokenCount kv_padding = 1;    // attention reads every sequence's cells in multiples of this
-  TokenCount window_cells = 0;  // of a layer with a window; 0: those that its tokens reach
-  bool ends_prompt = true;      // of a step with logits: one of them is a prompt's last token's
+  TokenCount kv_padding = 1;      // attention reads every sequence's cells in multiples of this
+  TokenCount window_cells = 0;    // of a layer with a window; 0: those that its tokens reach
+  bool ends_prompt = true;        // of a step with logits: one of them is a prompt's last token's
+  TokenCount without_logits = 0;  // of a step with logits: sequences of which none are wanted
 
   Batch(std::vector<Sequence> all, TokenCount padding)
       : sequences(std::move(all)), kv_padding(padding) {}

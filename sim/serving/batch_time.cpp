@@ -134,14 +134,17 @@ StepUse BatchTime::pass(const std::vector<SequencePart>& parts) const {
   std::vector<Sequence> sequences;
   sequences.reserve(parts.size());
   bool decodes = true, prompts = true, logits = false, ends_prompt = false;
+  TokenCount without_logits = 0;
   for (const SequencePart& part : parts) {
     sequences.push_back({part.cached + half_cell, part.tokens});
     (part.tokens == 1 ? prompts : decodes) = false;
     logits = logits || part.has_logits;
+    without_logits += part.has_logits ? 0 : 1;
     ends_prompt = ends_prompt || (part.tokens > 1 && part.has_logits);
   }
   Batch batch(std::move(sequences), 1);
   batch.ends_prompt = ends_prompt;
+  batch.without_logits = without_logits;
   if (s_.model.window)
     batch.window_cells = read_cells(s_.model.window->tokens + s_.settings.ubatch, 1);
   const std::vector<int>& alike = decodes ? token_layers_ : prompt_layers_;

@@ -327,12 +327,12 @@ TEST_CASE("a closed form made before figures changed is one made after", "[seria
 
 TEST_CASE("a uniform model's layers are alike", "[serial]") {
   const Scenario s = model_of("llama-3.1-8b", "Q8_0");
-  CHECK(alike_layers(s, resolve_placement(s)) == std::vector<int>(32, 0));
+  CHECK(alike_layers(s, resolve_placement(s), Phase::kDecode) == std::vector<int>(32, 0));
 }
 
 TEST_CASE("layers of more bits are not like the others", "[serial]") {
   const Scenario s = model_of("llama-3.1-8b", "Q4_K_M");
-  const auto alike = alike_layers(s, resolve_placement(s));
+  const auto alike = alike_layers(s, resolve_placement(s), Phase::kDecode);
   CHECK(classes_of(alike) == 2);
   for (int l = 0; l < s.model.layers; ++l) {
     INFO(l);
@@ -347,7 +347,7 @@ TEST_CASE("layers of more bits are not like the others", "[serial]") {
 
 TEST_CASE("layers with a window are not like those without", "[serial]") {
   const Scenario s = model_of("gemma-3-12b", "Q8_0");
-  const auto alike = alike_layers(s, resolve_placement(s));
+  const auto alike = alike_layers(s, resolve_placement(s), Phase::kDecode);
   CHECK(classes_of(alike) == 2);
   for (int l = 0; l < s.model.layers; ++l)
     CHECK(s.model.sees_all_tokens(l) == s.model.sees_all_tokens(alike[std::size_t(l)]));
@@ -355,7 +355,7 @@ TEST_CASE("layers with a window are not like those without", "[serial]") {
 
 TEST_CASE("recurrent layers are not like those with attention", "[serial]") {
   const Scenario s = model_of("qwen3.5-27b", "Q8_0");
-  const auto alike = alike_layers(s, resolve_placement(s));
+  const auto alike = alike_layers(s, resolve_placement(s), Phase::kDecode);
   CHECK(classes_of(alike) == 2);
   for (int l = 0; l < s.model.layers; ++l)
     CHECK(s.model.has_attention(l) == s.model.has_attention(alike[std::size_t(l)]));
@@ -365,17 +365,17 @@ TEST_CASE("layers on other devices are not alike", "[serial]") {
   const Scenario split = scenario({{"model.quant", "Q8_0"}, {"placement.gpu_layers", "13"}});
   std::vector<int> expected(32, 0);
   std::fill(expected.begin() + 20, expected.end(), 20);
-  CHECK(alike_layers(split, resolve_placement(split)) == expected);
+  CHECK(alike_layers(split, resolve_placement(split), Phase::kDecode) == expected);
   const Scenario moe = scenario(with(kWide, {{"model.name", "qwen3-30b-a3b"},
                                              {"model.quant", "Q8_0"},
                                              {"placement.gpu_layers", "999"},
                                              {"placement.cpu_moe_layers", "10"}}));
-  CHECK(classes_of(alike_layers(moe, resolve_placement(moe))) == 2);
+  CHECK(classes_of(alike_layers(moe, resolve_placement(moe), Phase::kDecode)) == 2);
 }
 
 TEST_CASE("a layer that reads another's cache is like none", "[serial]") {
   const Scenario s = model_of("gemma-4-e4b", "Q8_0");
-  const auto alike = alike_layers(s, resolve_placement(s));
+  const auto alike = alike_layers(s, resolve_placement(s), Phase::kDecode);
   int borrowing = 0;
   for (int l = 0; l < s.model.layers; ++l)
     if (s.model.has_attention(l) && !s.model.has_kv(l)) {

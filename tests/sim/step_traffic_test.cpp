@@ -232,6 +232,31 @@ TEST_CASE("the last layer's FFN is computed for tokens of which logits are wante
   CHECK(rows_of_ffns(kRigcast, true) == want);
   want.back() = 0;
   CHECK(rows_of_ffns(kRigcast, false) == want);
+  want.back() = 100;  // beside attention
+  CHECK(rows_of_ffns(with(kRigcast, {{"model.name", "command-r7b"}}), false) == want);
+}
+
+TEST_CASE("a last layer in RAM is copied whole, however few tokens pass its FFN", "[traffic]") {
+  for (const char* model : {"llama-3.1-8b", "qwen3-30b-a3b"}) {
+    INFO(model);
+    const Scenario s = scenario(with(kRigcast, {{"model.name", model},
+                                                {"placement.gpu_layers", "0"},
+                                                {"placement.decode_device", "gpu"},
+                                                {"workload.prompt_tokens", "1024"}}));
+    const Placement p = resolve_placement(s);
+    const MemoryPlan memory = plan_memory(s, p, s.workload.context);
+    const RequestBatches batches(s, s.workload);
+    for (const bool last : {false, true}) {
+      std::vector<double> copied(std::size_t(s.model.layers), 0.0);
+      for (const StepOp& op : prefill_step(s, p, memory, batches.prompt_part(0, 512), last).ops)
+        if (op.layer >= 0 && op.fetch) copied[std::size_t(op.layer)] += op.fetch->bytes.value;
+      for (int l = 0; l < s.model.layers; ++l) {
+        INFO(l);
+        CHECK(copied[std::size_t(l)] ==
+              Approx(double(s.tensors.layers[std::size_t(l)].bytes())).epsilon(0.02));
+      }
+    }
+  }
 }
 
 TEST_CASE("a host that decodes has the prompt's head, and is given its cache", "[traffic]") {

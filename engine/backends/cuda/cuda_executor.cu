@@ -310,7 +310,7 @@ void CudaExecutor::queue_kernels(std::int32_t token, SamplingMode choice, StageL
   end_token_streams();
 }
 
-// Computes a batch; the hidden states of its last `wanted` tokens stay on the GPU.
+// Computes a batch; the hidden states of its last `wanted` tokens stay on the GPU, as first rows.
 void CudaExecutor::batch(std::span<const std::int32_t> tokens, int wanted) {
   const int n = int(tokens.size());
   reserve(n, true);

@@ -17,7 +17,7 @@ struct StepBytes {
   PrefillOffload offload;  // none in a token's step
   TokenCount cached = 0;
   std::int64_t tokens = 1;
-  std::int64_t wanted = 1;  // that are left behind the model's last attention
+  std::int64_t wanted = 1;  // of them, that the last layer's FFN is computed for
 
   /// A stage's weights, counted once, and the bytes of the cache that it reads and writes.
   double of_stage(ActivityKind kind, int layer) const;

@@ -127,6 +127,18 @@ void check_against_reference(const TinyTraits& traits, const std::vector<std::st
   });
 }
 
+// The last logits of prompts of several lengths, where those of other tokens are left out.
+void check_last_logits(const TinyTraits& traits, const std::vector<Case>& cases) {
+  for_each_mix(traits, {"F16", "Q8_0"}, [&](const KnownModel& known) {
+    for (const Case& c : cases) {
+      ExecutorOptions options = c.options(PrefillOffloadPolicy::kGpu);
+      options.ubatch = 64;
+      INFO(known.name() << ", " << c.name);
+      check_near(known, last_logits_agree(known, options));
+    }
+  });
+}
+
 double matrix_bytes(const Layer& l) {
   double bytes = 0;
   for_each_matrix([&](LayerWeight, const Matrix& m) { bytes += double(m.bytes()); }, l);
@@ -157,6 +169,13 @@ TEST_CASE("Streamed layers give the bits of the GPU's own", "[cuda][gpu][hybrid]
   check_session({.architecture = "qwen2", .mix = "Q4_K_M", .qkv_bias = true}, kStreamedCases);
   check_session({.architecture = "qwen3", .mix = "BF16", .qk_norm = true}, kStreamedCases);
   check_session({.mix = "Q4_K_M", .experts = 8}, {kExpertCases[2]});
+}
+
+TEST_CASE("A prompt's last logits are the reference's where layers or experts are copied",
+          "[cuda][gpu][hybrid]") {
+  check_last_logits({}, kStreamedCases);
+  check_last_logits({}, kOffloadableCases);
+  check_last_logits({.experts = 8}, kExpertCases);
 }
 
 TEST_CASE(

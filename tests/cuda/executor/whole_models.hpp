@@ -95,6 +95,21 @@ inline void check_near(const KnownModel& known, const Agreement& a) {
   CHECK(a.widest_lost_margin <= 6 * std::sqrt(2 * bound));
 }
 
+/// Compares the last logits of prompts of several lengths with the reference's, where nobody asks
+/// for those of other tokens.
+inline Agreement last_logits_agree(const KnownModel& known, const ExecutorOptions& options) {
+  const auto executor = on_gpu(known.tiny, options);
+  std::vector<float> got;
+  std::vector<std::vector<float>> want;
+  for (const std::size_t length : std::vector<std::size_t>{17, 29, 33, 48, 49, 59, 71, 90}) {
+    const auto last = executor->forward({known.tokens.data(), length}, Logits::kLast);
+    got.insert(got.end(), last.begin(), last.end());
+    want.push_back(known.want[length - 1]);
+    executor->truncate(0);
+  }
+  return compare(got, want);
+}
+
 /// The most likely tokens after a prompt of 40, one after the other.
 inline std::vector<std::int32_t> greedy(const TinyModel& tiny, const ExecutorOptions& options,
                                         int tokens) {

@@ -434,7 +434,10 @@ void CudaBatchExecutor::compute(std::span<const SequenceStep> sequences, const R
     throw;
   }
   if (keeps_states) lost_states_.end(sequences);
-  moved_ += moved_bytes(*state_, sequences);
+  const auto wanted = std::ranges::count_if(order.chunks, [&](int i) {
+    return all_logits || sequences[std::size_t(i)].sampler;
+  });
+  moved_ += moved_bytes(*state_, sequences, order.singles.size() + std::size_t(wanted));
 }
 
 std::span<const std::int32_t> CudaBatchExecutor::step(std::span<const SequenceStep> sequences) {

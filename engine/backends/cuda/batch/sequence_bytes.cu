@@ -10,6 +10,7 @@ namespace {
 
 // Where the host computes experts, it routes a step's tokens to them, too.
 double ffn_weights(const PlacedModel& model, int layer, double tokens) {
+  if (tokens == 0) return 0;
   const Layer& w = model.layer(layer);
   if (!model.spec().is_moe_layer(layer)) return double(ffn_weight_bytes(w));
   if (model.host.computes_experts(layer)) return 0;
@@ -32,15 +33,18 @@ MovedBytes kv_bytes(const State& s, int layer, std::span<const SequenceStep> seq
 
 }  // namespace
 
-MovedBytes moved_bytes(const State& s, std::span<const SequenceStep> sequences) {
+MovedBytes moved_bytes(const State& s, std::span<const SequenceStep> sequences,
+                       std::size_t kept) {
   MovedBytes moved;
   double tokens = 0;
   for (const SequenceStep& step : sequences) tokens += double(step.tokens.size());
   for (int layer = 0; layer < s.spec().layers; ++layer) {
     if (s.on_host().layer(layer)) continue;
     if (s.on_host().streamed(layer)) moved.to_gpu += s.streamed.layer_bytes(layer);
-    moved.weights +=
-        double(attention_weight_bytes(s.model.layer(layer))) + ffn_weights(s.model, layer, tokens);
+    const bool leaves_out =
+        layer + 1 == s.spec().layers && !s.model.gpu_layer(layer).parallel_ffn;
+    moved.weights += double(attention_weight_bytes(s.model.layer(layer))) +
+                     ffn_weights(s.model, layer, leaves_out ? double(kept) : tokens);
     if (s.kv.cache().layer(layer) >= 0) moved += kv_bytes(s, layer, sequences);
     const double states = double(sequences.size()) * state_bytes(s.spec(), layer);
     moved.kv_read += states;

@@ -94,56 +94,51 @@ void mixer(State& s, int layer, int tokens) {
   add_mixer_output(f, w, tokens);
 }
 
-// Consecutive tokens of a prompt, behind `cached` others: the first rows of vectors.hidden.
-struct PromptTokens {
-  TokenCount cached = 0;
-  int count = 0;
-};
-
-// Leaves out all but the last `wanted` tokens.
-PromptTokens keep_last(const ForwardContext& f, const PromptTokens& all, int wanted) {
-  std::vector<int> rows(std::size_t(wanted), 0);
-  std::iota(rows.begin(), rows.end(), all.count - wanted);
-  keep_rows(f, rows);
-  return {all.cached + all.count - wanted, wanted};
-}
-
-void experts(State& s, const PrefillOffload& offload, int layer, const PromptTokens& tokens) {
+void experts(State& s, const PrefillOffload& offload, TokenCount cached, int layer, int tokens) {
   const ForwardContext f = s.forward();
   const bool kept = s.on_host().computes_experts(layer);
   if (kept && !s.streamed.streams_in_experts(offload, layer))
-    compute_experts_on_host(f, *s.host, layer, {f.hidden_row(0), tokens.cached, tokens.count});
+    compute_experts_on_host(f, *s.host, layer, {f.hidden_row(0), cached, tokens});
   else
-    queue_batch_experts(f, kept ? &s.streamed.experts() : nullptr, layer, tokens.count);
+    queue_batch_experts(f, kept ? &s.streamed.experts() : nullptr, layer, tokens);
 }
 
-// Queues the layer's operations, on the GPU or on the host, as placed. Behind the model's last
-// attention, of the last `wanted` tokens alone. Returns the tokens whose hidden states are left.
-PromptTokens queue_layer(State& s, const PrefillOffload& offload, int layer, PromptTokens rows,
-                         int wanted, StageListener* stages) {
+// Leaves out all but the last `wanted` of `tokens` rows.
+void keep_last(const ForwardContext& f, int tokens, int wanted) {
+  std::vector<int> rows(std::size_t(wanted), 0);
+  std::iota(rows.begin(), rows.end(), tokens - wanted);
+  keep_rows(f, rows);
+}
+
+// Queues the layer's operations, on the GPU or on the host, as placed; in the last layer, after its
+// attention, for the last `wanted` tokens alone. Returns the number of rows of vectors.hidden that
+// are kept.
+int queue_layer(State& s, const PrefillOffload& offload, TokenCount cached, int layer, int tokens,
+                int wanted, StageListener* stages) {
   const ForwardContext f = s.forward();
   const DeviceLayer& w = f.layer(layer);
   const bool is_last = layer + 1 == f.spec().layers;
   for (const FusedBlock block : w.blocks) {
-    if (is_last && rows.count > wanted && rows_are_apart(w, block))
-      rows = keep_last(f, rows, wanted);
-    if (rows.count == 0) break;
+    if (is_last && tokens > wanted && rows_are_apart(w, block)) {
+      keep_last(f, tokens, wanted);
+      tokens = wanted;
+    }
+    if (tokens == 0) break;
     if (stages) stages->begin(activity_of(block), layer);
-    const int tokens = rows.count;
     switch (block) {
       case FusedBlock::kLayerInput: add_layer_input(f, w, layer, tokens); break;
       case FusedBlock::kAttention:
         project_qkv(f, w, tokens);
-        add_attention_output(f, w, tokens, attend(s, rows.cached, layer, tokens));
+        add_attention_output(f, w, tokens, attend(s, cached, layer, tokens));
         break;
       case FusedBlock::kFfn: queue_batch_ffn(f, w, tokens); break;
-      case FusedBlock::kExperts: experts(s, offload, layer, rows); break;
+      case FusedBlock::kExperts: experts(s, offload, cached, layer, tokens); break;
       case FusedBlock::kDeltaNet:
       case FusedBlock::kMamba:
       case FusedBlock::kShortConvolution: mixer(s, layer, tokens); break;
     }
   }
-  return rows;
+  return tokens;
 }
 
 // Runs the host's layers from `first` on, up to a layer whose weights are streamed to the GPU.
@@ -158,7 +153,7 @@ int run_layers_on_host(State& s, const PrefillOffload& offload, TokenCount cache
 
 }  // namespace
 
-// One row takes the kernels of a token, which read weights of any format once.
+// One row, in any layer, takes the kernels of a token, which read weights of any format once.
 void queue_batch_ffn(const ForwardContext& f, const DeviceLayer& w, int rows) {
   rows == 1 && !w.parallel_ffn ? queue_ffn(f, w) : add_ffn(f, w, rows);
 }
@@ -193,7 +188,7 @@ void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids,
   else
     embed(f, f.buffers.vectors.ids, tokens);
   make_layer_inputs(f, f.buffers.vectors.ids, tokens);
-  PromptTokens rows{cached, tokens};
+  int kept = tokens;
   for (int layer = 0; layer < f.spec().layers;) {
     s.stop.throw_if_requested();
     const bool streamed_in = s.streamed.is_streamed_in(offload, layer);
@@ -207,9 +202,9 @@ void queue_batch(State& s, TokenCount cached, std::span<const std::int32_t> ids,
       begin(ActivityKind::kFetchWeights, layer);
       s.streamed.stream_in_layer(cached, layer);
     }
-    rows = queue_layer(s, offload, layer++, rows, wanted, stages);
+    kept = queue_layer(s, offload, cached, layer++, tokens, wanted, stages);
   }
-  if (rows.count > wanted) keep_last(f, rows, wanted);
+  if (kept > wanted) keep_last(f, tokens, wanted);
   advance(f.stream, f.buffers.token.position, tokens);
   s.streamed.end(offload);
 }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
+#include "core/base/error.hpp"
 #include "engine/backends/cuda/forward/buffer_sizes.hpp"
 #include "engine/backends/cuda/forward/stages.cuh"
 #include "engine/cuda/cuda_call.cuh"
@@ -43,13 +45,14 @@ void embed(const ForwardContext& f, const std::int32_t* ids, int tokens) {
     scale(f.stream, f.hidden_row(0), std::int64_t(tokens) * f.hidden(), f.hyper().embedding_scale);
 }
 
-// The norm that a parallel FFN reads was written where attention's rows are.
+// A parallel FFN reads attention's norm, whose rows are not moved.
 bool rows_are_apart(const DeviceLayer& w, FusedBlock block) {
   const auto from = std::ranges::find(w.blocks, block);
   return !w.parallel_ffn && std::none_of(from, w.blocks.end(), mixes_tokens);
 }
 
 void keep_rows(const ForwardContext& f, std::span<const int> rows) {
+  RIGCAST_ASSERT(std::ranges::adjacent_find(rows, std::greater_equal{}) == rows.end());
   const auto move = [&](float* values, std::int64_t width) {
     for (std::size_t to = 0; to < rows.size(); ++to)
       if (rows[to] != int(to))

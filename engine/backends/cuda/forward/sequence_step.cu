@@ -145,7 +145,8 @@ void queue_experts_of(State& s, const RowOwners& owners, int layer, int rows) {
     queue_batch_experts(f, nullptr, layer, rows);
 }
 
-// The rows of which logits may be wanted: the single ones, and the last one of chunks.
+// The rows of which logits may be wanted: the single ones, and the last one of each chunk that
+// wants them. HostBatch::place() and place_samplers() count them in the same order.
 std::vector<int> wanted_rows(const SequenceRows& step) {
   std::vector<int> rows(std::size_t(step.singles), 0);
   std::iota(rows.begin(), rows.end(), 0);
@@ -154,22 +155,24 @@ std::vector<int> wanted_rows(const SequenceRows& step) {
   return rows;
 }
 
-// The rows whose hidden states are computed: all of a step, or wanted_rows() alone.
-struct RowsLeft {
+// The rows of a step that are the first ones of vectors.hidden: all, or wanted_rows() alone.
+struct KeptRows {
   int count = 0;
   bool wanted_alone = false;
-  std::vector<StepSequence> owners;  // of wanted rows, for what needs no cache
+  std::vector<StepSequence> owners;  // of rows that were moved, for what needs no cache
 };
-RowsLeft keep_wanted(const ForwardContext& f, const SequenceRows& step) {
+KeptRows keep_wanted(const ForwardContext& f, const SequenceRows& step) {
   const std::vector<int> wanted = wanted_rows(step);
   keep_rows(f, wanted);
-  RowsLeft left{int(wanted.size()), true, {}};
-  for (int row = 0; row < left.count; ++row) left.owners.push_back({0, row, 1});
-  return left;
+  KeptRows kept{int(wanted.size()), true, {}};
+  if (step.owners.empty() || step.chunks.empty()) return kept;
+  for (int row = 0; row < kept.count; ++row)
+    kept.owners.push_back({step.owners.front().cached, row, 1});
+  return kept;
 }
 
-// Queues the layer; behind the model's last attention, of wanted_rows() alone.
-void queue_layer(State& s, const SequenceRows& step, int layer, RowsLeft& rows,
+// Queues the layer; in the last one, after its attention, for wanted_rows() alone.
+void queue_layer(State& s, const SequenceRows& step, int layer, KeptRows& rows,
                  StageListener* stages) {
   const ForwardContext f = s.forward();
   const DeviceLayer& w = f.layer(layer);
@@ -183,7 +186,7 @@ void queue_layer(State& s, const SequenceRows& step, int layer, RowsLeft& rows,
       case FusedBlock::kAttention: queue_attention(s, step, layer); break;
       case FusedBlock::kFfn: queue_batch_ffn(f, w, rows.count); break;
       case FusedBlock::kExperts:
-        queue_experts_of(s, rows.wanted_alone ? rows.owners : step.owners, layer, rows.count);
+        queue_experts_of(s, rows.owners.empty() ? step.owners : rows.owners, layer, rows.count);
         break;
       case FusedBlock::kDeltaNet:
       case FusedBlock::kMamba:
@@ -225,7 +228,7 @@ int queue_sequences(State& s, const SequenceRows& step, StageListener* stages) {
   else
     embed(f, step.ids, step.rows);
   make_layer_inputs(f, step.ids, step.rows);
-  RowsLeft rows{step.rows, false, {}};
+  KeptRows rows{step.rows, false, {}};
   for (int layer = 0; layer < f.spec().layers;) {
     if (on_host.any()) s.stop.throw_if_requested();  // steps of the GPU alone are short
     if (on_host.layer(layer)) {
