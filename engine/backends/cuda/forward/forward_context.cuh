@@ -45,8 +45,8 @@ void embed(const ForwardContext& f, const std::int32_t* ids, int tokens);
 /// alone: rows that nobody asks for can be left out from there.
 bool rows_are_apart(const DeviceLayer& w, FusedBlock block);
 
-/// Queues that these rows of a step, each above the one before, become its first ones: their hidden states
-/// and, of models that have them, their inputs of layers.
+/// Queues that these rows of a step, each above the one before, become its first ones: their hidden
+/// states and, of models that have them, their inputs of layers.
 void keep_rows(const ForwardContext& f, std::span<const int> rows);
 
 /// Queues the second half of the inputs of layers: vectors.layer_inputs, which hold products of the
