@@ -16,16 +16,16 @@ namespace {
 // Builds the operations of one pass, layer by layer.
 class StepBuilder {
  public:
-  /// `logits`: rows of them that are wanted of the batch.
+  /// `logits_rows`: how many are wanted of the batch.
   StepBuilder(const StepContext& s, const Placement& p, const MemoryPlan& m, const Batch& batch,
-              Phase phase, TokenCount logits)
+              Phase phase, TokenCount logits_rows)
       : s_(s),
         rules_(runtime_model(s.runtime)),
         p_(p),
         memory_(m),
         batch_(batch),
         phase_(phase),
-        logits_(logits),
+        logits_rows_(logits_rows),
         in_graph_(decode() && batch.sequences.size() > 1 &&
                   rules_.records_batches(s, p, rules_.cold_tokens(s, m, batch))) {}
 
@@ -75,7 +75,7 @@ class StepBuilder {
   TokenCount ffn_tokens(int l, DeviceIndex device) const {
     const bool leaves_out = !decode() && l + 1 == s_.model.layers && device != kHost &&
                             rules_.leaves_out_tokens() && !s_.model.has_parallel_ffn(l);
-    return leaves_out ? logits_ : batch_.tokens();
+    return leaves_out ? logits_rows_ : batch_.tokens();
   }
 
   Launches mixer_launches(int l) const {
@@ -216,17 +216,20 @@ class StepBuilder {
     return device != kHost && p_.layers[std::size_t(l)].weights == kHost && !s_.rig.unified();
   }
 
-  // An FFN or experts of no tokens: what is copied for them.
+  // An FFN or experts of no tokens: what is copied for them, and the way of the attention output
+  // back from the CPU.
   template <class Traffic>
-  void copied_alone(ActivityKind kind, int l, DeviceIndex device, const Traffic& traffic) {
-    if (!is_copied(l, device)) return;
+  void without_tokens(ActivityKind kind, int l, DeviceIndex device, const Traffic& traffic) {
+    const bool copied = is_copied(l, device);
+    const bool returns = !ops_.empty() && ops_.back().kind == ActivityKind::kCacheAttention;
+    if (!copied && !returns) return;
     StepOp& op = add(kind, l, device, {}, Launches::kNone, 0);
-    fetch_weights(op, kHost, traffic(batch_.tokens()).weight_bytes(), true);
+    if (copied) fetch_weights(op, kHost, traffic(batch_.tokens()).weight_bytes(), true);
   }
 
   void ffn(int l, DeviceIndex device, TokenCount tokens) {
     const auto traffic = [&](TokenCount n) { return ffn_traffic(s_.model, s_.tensors, l, n); };
-    if (tokens == 0) return copied_alone(ActivityKind::kFfn, l, device, traffic);
+    if (tokens == 0) return without_tokens(ActivityKind::kFfn, l, device, traffic);
     OpTraffic t = traffic(tokens);
     const bool moe = s_.model.is_moe_layer(l);
     const LayerPlacement& at = p_.layers[std::size_t(l)];
@@ -241,7 +244,7 @@ class StepBuilder {
 
   void experts(int l, DeviceIndex device, TokenCount tokens) {
     const auto traffic = [&](TokenCount n) { return experts_traffic(s_.model, s_.tensors, l, n); };
-    if (tokens == 0) return copied_alone(ActivityKind::kExperts, l, device, traffic);
+    if (tokens == 0) return without_tokens(ActivityKind::kExperts, l, device, traffic);
     OpTraffic t = traffic(tokens);
     const DeviceIndex home = p_.layers[std::size_t(l)].experts;
     const bool all = tokens < batch_.tokens() && is_copied(l, device);
@@ -321,7 +324,7 @@ class StepBuilder {
   const MemoryPlan& memory_;
   const Batch& batch_;
   const Phase phase_;
-  const TokenCount logits_;
+  const TokenCount logits_rows_;
   const bool in_graph_;
   std::vector<StepOp> ops_;
 };
@@ -352,7 +355,8 @@ std::vector<StepOp> layers_of(const StepContext& s, const Placement& p, StepBuil
   return ops;
 }
 
-// A handoff moves the hidden states of an operation's tokens between devices.
+// A handoff moves the hidden states of an operation's tokens between devices; behind attention on
+// the CPU, those of all tokens that it has computed.
 void add_handoffs(const StepContext& s, std::vector<StepOp>& ops) {
   const Bytes hidden = hidden_bytes(s.model);
   const auto qkv_and_output = [&](int layer) {
@@ -360,16 +364,20 @@ void add_handoffs(const StepContext& s, std::vector<StepOp>& ops) {
                  double(s.model.head_dim_of(layer))};
   };
   DeviceIndex at = kHost;  // the embedding rows come from host memory
+  const StepOp* before = nullptr;
   for (StepOp& op : ops) {
     if (op.device != at) {
       op.handoffs = 1;
       op.from = at;
       // Attention outputs come from the device of the cache; q, k and v go to it.
       const bool to_cache = op.kind == ActivityKind::kCacheAttention;
+      const bool from_cache = before && before->kind == ActivityKind::kCacheAttention;
+      const TokenCount tokens = from_cache ? before->tokens : op.tokens;
       if (!s.rig.unified())
-        op.handoff_bytes = (to_cache ? qkv_and_output(op.layer) : hidden) * double(op.tokens);
+        op.handoff_bytes = (to_cache ? qkv_and_output(op.layer) : hidden) * double(tokens);
     }
     at = op.device;
+    before = &op;
   }
 }
 

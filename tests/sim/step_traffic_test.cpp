@@ -236,6 +236,21 @@ TEST_CASE("the last layer's FFN is computed for tokens of which logits are wante
   CHECK(rows_of_ffns(with(kRigcast, {{"model.name", "command-r7b"}}), false) == want);
 }
 
+TEST_CASE("the attention output of all tokens comes back from the CPU in the last layer, too",
+          "[traffic]") {
+  const Scenario s = scenario(with(kRigcast, {{"kv.policy", "ram"}}));
+  const Placement p = resolve_placement(s);
+  const MemoryPlan memory = plan_memory(s, p, s.workload.context);
+  const RequestBatches batches(s, s.workload);
+  for (const bool last : {false, true}) {
+    std::vector<double> returned(std::size_t(s.model.layers), 0.0);
+    for (const StepOp& op : prefill_step(s, p, memory, batches.prompt_part(0, 100), last).ops)
+      if (op.kind == ActivityKind::kFfn && op.from == kHost)
+        returned[std::size_t(op.layer)] += op.handoff_bytes.value;
+    CHECK(returned == std::vector(returned.size(), 100 * hidden_bytes(s.model).value));
+  }
+}
+
 TEST_CASE("a last layer in RAM is copied whole, however few tokens pass its FFN", "[traffic]") {
   for (const char* model : {"llama-3.1-8b", "qwen3-30b-a3b"}) {
     INFO(model);

@@ -23,8 +23,7 @@ TokenCount StepBytes::seen_here(int layer) const {
 
 // The number of tokens that pass the layer's FFN.
 std::int64_t StepBytes::ffn_tokens(int layer) const {
-  const bool leaves_out = layer + 1 == model.spec().layers && !model.gpu_layer(layer).parallel_ffn;
-  return leaves_out ? wanted : tokens;
+  return model.leaves_out_rows(layer) ? wanted : tokens;
 }
 
 double StepBytes::of_experts(int layer) const {

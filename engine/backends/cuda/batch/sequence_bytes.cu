@@ -41,10 +41,9 @@ MovedBytes moved_bytes(const State& s, std::span<const SequenceStep> sequences,
   for (int layer = 0; layer < s.spec().layers; ++layer) {
     if (s.on_host().layer(layer)) continue;
     if (s.on_host().streamed(layer)) moved.to_gpu += s.streamed.layer_bytes(layer);
-    const bool leaves_out =
-        layer + 1 == s.spec().layers && !s.model.gpu_layer(layer).parallel_ffn;
-    moved.weights += double(attention_weight_bytes(s.model.layer(layer))) +
-                     ffn_weights(s.model, layer, leaves_out ? double(kept) : tokens);
+    const double of_ffn = s.model.leaves_out_rows(layer) ? double(kept) : tokens;
+    moved.weights +=
+        double(attention_weight_bytes(s.model.layer(layer))) + ffn_weights(s.model, layer, of_ffn);
     if (s.kv.cache().layer(layer) >= 0) moved += kv_bytes(s, layer, sequences);
     const double states = double(sequences.size()) * state_bytes(s.spec(), layer);
     moved.kv_read += states;

@@ -19,6 +19,11 @@ struct PlacedModel {
   const ModelSpec& spec() const { return model->spec; }
   const Layer& layer(int i) const { return model->layers[std::size_t(i)]; }
   const DeviceLayer& gpu_layer(int i) const { return gpu.layers[std::size_t(i)]; }
+  /// True if the layer's FFN is computed only for rows of which logits are wanted: the last one's,
+  /// unless it is beside attention.
+  bool leaves_out_rows(int i) const {
+    return i + 1 == spec().layers && !gpu_layer(i).parallel_ffn;
+  }
 };
 
 /// The number of values in a token's queries, and in its keys or values, over all heads.
