@@ -125,7 +125,7 @@ NodeId StepGraph::operation(const StepOp& op, NodeId entry) {
     const NodeId host = cpu_part(*op.host_part, ready);
     done = join(done, host);
   }
-  label(first, done, op.kind, op, op.cost.bytes.value);
+  if (op.tokens > 0) label(first, done, op.kind, op, op.cost.bytes.value);
   if (op.store.value > 0) store(op, done);
   return done;
 }
