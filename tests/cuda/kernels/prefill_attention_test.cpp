@@ -233,6 +233,7 @@ TEST_CASE("Prefill attention writes tiled rows that are the same bits", "[cuda][
       for (const int context : {0, 1000}) {
         Prefill p = of_tokens(tokens, 700);
         p.cache.dim = dim;
+        if (dim == 256) p.cache.k = p.cache.v = QuantFormat::kQ8_0;
         p.group = 8;  // rows have whole tiles of columns
         p.context = context;
         const CacheData data(p.cache);
@@ -266,6 +267,25 @@ TEST_CASE("Prefill attention reads every pair of cache types", "[cuda][gpu]") {
       }
 }
 
+// On Hopper other warps bring rows of such caches to shared memory, in parts of tiles.
+TEST_CASE("Prefill attention sees windows, pieces and splits of quantized caches",
+          "[cuda][gpu][traits]") {
+  using enum QuantFormat;
+  for (const QuantFormat type : {kQ8_0, kQ4_0})
+    for (const int dim : {64, 128, 192, 256})
+      for (const int window : {0, 129, 300, -768})
+        for (const int context : {0, 1 << 20}) {  // more splits than there are tiles, too
+          Prefill p = of_tokens(120, 903);
+          p.cache.k = p.cache.v = type;
+          p.cache.dim = dim;
+          p.cache.from = std::max(0, window > 0 ? 904 - window : 903 / 768 * 768 * (window < 0));
+          p.window = window;
+          p.context = context;
+          p.checked_every = 17;
+          check(p);
+        }
+}
+
 TEST_CASE("Prefill attention is right where few tokens count", "[cuda][gpu]") {
   for (const float spread : {0.0f, 4.0f, 16.0f}) {
     Prefill p = of_tokens(300, 100);
@@ -277,9 +297,12 @@ TEST_CASE("Prefill attention is right where few tokens count", "[cuda][gpu]") {
 
 TEST_CASE("Prefill attention gives the same bits wherever blocks lie and however long they are",
           "[cuda][gpu]") {
-  for (const QuantFormat type : {QuantFormat::kF16, QuantFormat::kQ8_0}) {
+  using enum QuantFormat;
+  using Types = std::pair<QuantFormat, QuantFormat>;
+  for (const auto& [k, v] : {Types{kF16, kF16}, {kQ8_0, kQ8_0}, {kQ4_0, kQ4_0}, {kQ8_0, kQ4_0}}) {
     Prefill p = of_tokens(500, 300);
-    p.cache.k = p.cache.v = type;
+    p.cache.k = k;
+    p.cache.v = v;
     const std::vector<std::uint16_t> straight = run(p, CacheData(p.cache));
     for (const int block_tokens : {16, 48, 128, 1024}) {
       p.cache.block_tokens = block_tokens;

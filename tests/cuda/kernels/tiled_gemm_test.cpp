@@ -102,30 +102,69 @@ void check(const Case& c, int tokens) {
 }
 
 void check_gate_up(QuantFormat f, int tokens,
-                   cuda::GateFunction function = cuda::GateFunction::kSilu) {
-  constexpr std::int64_t kColumns = 512, kRows = 768;
-  const Weights gate(f, kColumns, kRows), up(f, kColumns, kRows, 4);
+                   cuda::GateFunction function = cuda::GateFunction::kSilu,
+                   std::int64_t rows = 768) {
+  constexpr std::int64_t kColumns = 512;
+  const std::int64_t padded = cuda::tiled_columns(rows);
+  const Weights gate(f, kColumns, rows), up(f, kColumns, rows, 4);
   const PlanesOnDevice gate_there(gate), up_there(up);
   const BatchOnDevice x(activations(tokens, kColumns), kColumns);
   const Tiled tiled(x, tokens);
   const int room = cuda::tiled_tokens(tokens);
-  const OnDevice<std::uint16_t> out(std::size_t(cuda::padded_tokens(tokens)) * kRows);
+  const OnDevice<std::uint16_t> out(std::size_t(cuda::padded_tokens(tokens) * padded));
   const Stream stream;
   cuda::tiled_gate_up(gate_there.matrix(), up_there.matrix(), tiled.batch(),
                       reinterpret_cast<__half*>(out.get()), stream, function);
   const std::vector<std::uint16_t> there = out.read();
   std::vector<std::uint16_t> got;
   std::vector<fixtures::GatedUp> expected;
-  for (std::int64_t i = 0; i < kRows; ++i) {
+  const auto at = [&](std::int64_t row, int token) {
+    return there[std::size_t(cuda::tiled_index(padded, row, token, room))];
+  };
+  for (std::int64_t i = 0; i < rows; ++i) {
     const WeightRow g(gate, i), u(up, i);
     for (int t = 0; t < tokens; ++t) {
-      got.push_back(there[std::size_t(cuda::tiled_index(kRows, i, t, room))]);
+      got.push_back(at(i, t));
       const double* const row = x.row(std::size_t(t));
       expected.push_back(fixtures::gated_up(g.times(row), u.times(row), kColumns, function));
     }
   }
   INFO(info(f).name << ", " << tokens << " tokens");
   CHECK(fixtures::worst_of(got, expected) <= 1);
+  int not_zero = 0;
+  for (std::int64_t i = rows; i < padded; ++i)
+    for (int t = 0; t < tokens; ++t) not_zero += at(i, t) != 0;
+  CHECK(not_zero == 0);
+}
+
+// The product with what gate and up have written, whose rows end within a tile.
+void check_part_of_tile(QuantFormat f, int tokens) {
+  constexpr std::int64_t kColumns = 1120, kRows = 100;
+  const Weights weights(f, kColumns, kRows);
+  const PlanesOnDevice there(weights);
+  const std::int64_t padded = cuda::tiled_columns(kColumns);
+  const BatchOnDevice x(activations(tokens, kColumns), kColumns);
+  std::vector<float> values(std::size_t(tokens * padded), 0.0f);
+  const std::vector<float> own = activations(tokens, kColumns);
+  for (int t = 0; t < tokens; ++t)
+    std::copy_n(own.begin() + t * kColumns, kColumns, values.begin() + t * padded);
+  const Tiled tiled(BatchOnDevice(values, padded), tokens);
+  const OnDevice<float> out(std::size_t(tokens * kRows));
+  const Stream stream;
+  const cuda::SmallBatchJob job{there.matrix(), out.get()};
+  cuda::tiled_gemm({&job, 1}, tiled.batch(), {kRows, false}, stream);
+  const std::vector<float> got = out.read();
+  double worst = 0;
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    const WeightRow w(weights, row);
+    for (int t = 0; t < tokens; ++t) {
+      const BatchProduct p = w.times(x.row(std::size_t(t)));
+      worst = std::max(worst, fixtures::off(got[std::size_t(t * kRows + row)], p.value,
+                                            fixtures::batch_bound(p, kColumns)));
+    }
+  }
+  INFO(info(f).name << ", " << tokens << " tokens");
+  CHECK(worst <= 1);
 }
 
 // Other GPUs do not run these kernels.
@@ -216,6 +255,16 @@ TEST_CASE("Gate and up of a tiled batch", "[cuda][sm_90][gpu]") {
   for (const QuantFormat f : kFormats)
     for (const int tokens : {3, 12, 32, 50}) check_gate_up(f, tokens);
   for (const int tokens : {90, 257}) check_gate_up(kQ6_K, tokens);
+  for (const QuantFormat f : {kQ4_K, kQ8_0})
+    for (const std::int64_t rows : {800, 33})  // which end within a tile
+      for (const int tokens : {3, 50, 90, 300})
+        check_gate_up(f, tokens, cuda::GateFunction::kSilu, rows);
+}
+
+TEST_CASE("Rows of a tiled batch end within a tile of columns", "[cuda][sm_90][gpu]") {
+  if (!runs_here()) return;
+  for (const QuantFormat f : {kQ8_0, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kIQ4_NL, kMXFP4})
+    for (const int tokens : {3, 12, 50, 90, 300}) check_part_of_tile(f, tokens);
 }
 
 TEST_CASE("Gate and up of a tiled batch with GELU between them", "[cuda][sm_90][gpu][traits]") {

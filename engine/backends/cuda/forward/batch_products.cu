@@ -142,8 +142,7 @@ bool has_tiled_ffn(const ForwardContext& f, int tokens, const DeviceMatrix& gate
   if (!gate)
     return tokens <= f.buffers.small_batch.tokens && up.rows % kTileColumns == 0 &&
            is_tiled(f, tokens, {&up, &down});
-  return gate.format == up.format && gate.rows % kTileColumns == 0 &&
-         is_tiled(f, tokens, {&gate, &up, &down});
+  return gate.format == up.format && is_tiled(f, tokens, {&gate, &up}) && takes_tiled_columns(down);
 }
 bool has_tiled_ffn(const ForwardContext& f, const DeviceLayer& w, int tokens) {
   return has_tiled_ffn(f, tokens, w.gate, w.up, w.down);

@@ -3,32 +3,36 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "engine/kernels/cuda/attention/hopper_converter.cuh"
 #include "engine/kernels/cuda/attention/hopper_tiles.cuh"
 
 namespace rigcast::engine::cuda {
 namespace {
 
-// A block has 128 query rows. Four warps copy keys and values to shared memory; two groups of four
-// compute 64 rows each, and multiply the next keys and the last values while they weigh scores.
-template <int kWidth>
+// A block has 128 query rows. Four warps bring keys and values to shared memory, as F16; two groups
+// of four compute 64 rows each, and multiply the next keys and the last values while they weigh
+// scores.
+template <int kWidth, bool kQuantizedCache>
 struct HopperShape {
+  static constexpr bool kQuantized = kQuantizedCache;
   static constexpr int kDim = kWidth, kValues = kDim, kKeys = kDim <= 128 ? 128 : 64;
   static constexpr int kProducts = 1, kWarps = 8, kCopyWarps = 4, kRows = 16 * kWarps;
   static constexpr int kThreads = 32 * (kWarps + kCopyWarps);
   static constexpr int kStride = kTileStride<kDim>;
-  static constexpr int kBlocks = 1;
+  static constexpr int kBlocks = 1, kStages = kDim <= 128 && !kQuantized ? 3 : 2;
   using Scores = float[kProducts][kKeys / 8][4];
 };
 
 #if RIGCAST_HOPPER_CODE
 
-// Divides a block's registers: warps that compute get those that copying warps do not need.
-template <bool kComputes>
-__device__ __forceinline__ void reallocate_registers() {
-  if constexpr (kComputes)
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-  else
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+// Divides a block's registers: warps that compute get those that others do not need.
+template <class S>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(S::kQuantized ? 224 : 232));
+}
+template <class S>
+__device__ __forceinline__ void leave_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::kQuantized ? 56 : 40));
 }
 
 // The two groups of warps take turns on the tensor cores: one begins its products while the other
@@ -170,18 +174,22 @@ __global__ void __launch_bounds__(S::kThreads, 1)
   if (threadIdx.x == 0) {
     keys.init();
     values.init();
+    if constexpr (S::kQuantized) TileConverter<S>::init_barriers(own);
     publish_barriers();
   }
   __syncthreads();
   if (warp >= S::kWarps) {
-    reallocate_registers<false>();
-    TileProducer<S> producer(t, cache, head, seen.begin(), seen.last + 1, keys, values);
+    leave_registers<S>();
     if (tiles.begin >= tiles.end) return;
-    producer.copy_queries(first_row, own);
-    producer.copy_tiles(tiles);
+    const int begin = seen.begin(), end = seen.last + 1;
+    if constexpr (S::kQuantized)
+      TileConverter<S>(t, cache, head, begin, end, keys, values, own)
+          .convert_tiles(tiles, first_row);
+    else
+      TileProducer<S>(t, cache, head, begin, end, keys, values).copy_tiles(tiles, first_row, own);
     return;
   }
-  reallocate_registers<true>();
+  take_registers<S>();
   const int group = warp / 4;
   PrefillAccumulator<S> mix;
   mix.clear();
@@ -201,7 +209,7 @@ __global__ void __launch_bounds__(S::kThreads, 1)
 template <class S>
 void launch_shape(const Stream& stream, const PrefillAttention& a, const Cache& cache, int layer,
                   const int* position, const HalfRows& out) {
-  constexpr int kBytes = HopperTiles<S>::kBytes;
+  constexpr int kBytes = S::kQuantized ? QuantizedRing<S>::kBytes : HopperTiles<S>::kBytes;
   PrefillTask t = task_of(a, cache, layer, out);
   const auto kernel = a.window < 0 ? attend_hopper<S, true> : attend_hopper<S, false>;
   RIGCAST_CUDA_CALL(
@@ -214,24 +222,34 @@ void launch_shape(const Stream& stream, const PrefillAttention& a, const Cache& 
   if (splits > 1) merge_rows(stream, t.partials, a.tokens, splits, t.heads, t.dim, t.out, t.sinks);
 }
 
+template <bool kQuantized>
+void launch_width(const Stream& stream, const PrefillAttention& a, const Cache& cache, int layer,
+                  const int* position, const HalfRows& out) {
+  const auto run = cache.head_dim <= 64    ? launch_shape<HopperShape<64, kQuantized>>
+                   : cache.head_dim <= 128 ? launch_shape<HopperShape<128, kQuantized>>
+                                           : launch_shape<HopperShape<256, kQuantized>>;
+  run(stream, a, cache, layer, position, out);
+}
+
+bool is_fp16(QuantFormat type) { return type == QuantFormat::kF16; }
+
 }  // namespace
 
 bool has_hopper_attention(const PrefillAttention& a, const Cache& cache) {
   const DeviceFacts& gpu = device_facts();
-  constexpr int kMinKeys = 2 * HopperShape<128>::kKeys;
+  using Block = HopperShape<128, false>;
+  constexpr int kMinKeys = 2 * Block::kKeys;
   const int seen = a.window == 0 ? a.context : std::min(a.context, std::abs(a.window));
   const bool code = RIGCAST_HAS_HOPPER_CODE && gpu.capability == 90 && gpu.compiled_for >= 90;
   return code && a.shared_bytes == 0 && cache.head_dim <= 256 &&
-         cache.k_type == QuantFormat::kF16 && cache.v_type == QuantFormat::kF16 &&
-         a.tokens * (a.heads / cache.kv_heads) >= HopperShape<128>::kRows &&
+         is_fp16(cache.k_type) == is_fp16(cache.v_type) &&
+         a.tokens * (a.heads / cache.kv_heads) >= Block::kRows &&
          (a.context == 0 || seen >= kMinKeys);
 }
 
 void attend_on_hopper(const Stream& stream, const PrefillAttention& a, const Cache& cache,
                       int layer, const int* position, const HalfRows& out) {
-  const auto run = cache.head_dim <= 64    ? launch_shape<HopperShape<64>>
-                   : cache.head_dim <= 128 ? launch_shape<HopperShape<128>>
-                                           : launch_shape<HopperShape<256>>;
+  const auto run = is_fp16(cache.k_type) ? launch_width<false> : launch_width<true>;
   run(stream, a, cache, layer, position, out);
 }
 

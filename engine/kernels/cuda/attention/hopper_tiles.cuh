@@ -17,7 +17,7 @@ struct HopperTiles {
   static constexpr int kRowBytes = 128, kEightRows = 8 * kRowBytes;
   static constexpr int kParts = S::kDim / 64;
   static constexpr int kPartBytes = S::kKeys * kRowBytes, kTileBytes = kParts * kPartBytes;
-  static constexpr int kStages = S::kDim <= 128 ? 3 : 2;  // of keys, and of values
+  static constexpr int kStages = S::kStages;  // of keys, and of values
   // The queries of four warps. Results go the same way out, with rows of kStride.
   static constexpr int kQueryPartBytes = 64 * kRowBytes;
   static constexpr int kGroupBytes =
@@ -91,6 +91,50 @@ class TileRing {
   std::uint32_t parity_ = 0;
 };
 
+/// Where a lane of the copying warps copies to and from. A warp copies 128 bytes of each of four
+/// rows at once: this lane has 16 bytes of one of them, and of that which is kStep rows below, and
+/// so on.
+template <class S>
+struct CopyPlace {
+  using Tiles = HopperTiles<S>;
+  static constexpr int kStep = 4 * S::kCopyWarps / Tiles::kParts;
+
+  /// `dim`: elements of a head.
+  __device__ explicit CopyPlace(int dim) {
+    const int warp = int(threadIdx.x) / 32 % S::kCopyWarps, piece = int(threadIdx.x) % 8;
+    row = warp / Tiles::kParts * 4 + int(threadIdx.x) % 32 / 8;
+    part = warp % Tiles::kParts;
+    inside = part * 64 + piece * 8 < dim;
+    from = inside ? part * Tiles::kRowBytes + piece * 16 : 0;
+    to = row * Tiles::kRowBytes + (piece ^ row % 8) * 16;
+  }
+  /// Where this lane's copy `i` goes in a part of a tile.
+  __device__ __forceinline__ std::uint32_t at(int i) const {
+    return (kStep % 8 != 0 && i % 2 != 0 ? to ^ 64 : to) + i * kStep * Tiles::kRowBytes;
+  }
+
+  int row, part, from;  // of this lane's first copy
+  std::uint32_t to;
+  bool inside;  // the head has elements there
+};
+
+/// Starts the copies of a block's queries, whose rows begin at `first_row`.
+template <class S>
+__device__ __forceinline__ void copy_queries(const PrefillTask& t, int head, int first_row,
+                                             const CopyPlace<S>& own, std::uint32_t to) {
+  using Tiles = HopperTiles<S>;
+  to += own.part * Tiles::kQueryPartBytes;
+#pragma unroll 2
+  for (int i = 0; i < S::kRows / own.kStep; ++i) {
+    constexpr int kOfGroup = 64 / CopyPlace<S>::kStep;
+    const int row = first_row + own.row + i * own.kStep;
+    const bool some = own.inside && row < t.rows;
+    const auto* const from = query_row(t, head, some ? row : 0);
+    copy_async_or_zero(to + i / kOfGroup * Tiles::kGroupBytes + own.at(i % kOfGroup),
+                       reinterpret_cast<Bytes>(from) + own.from, some);
+  }
+}
+
 /// What the copying warps do: queries and the first keys, then values and the next keys in turn. A
 /// tile is signalled as full once the copies of kAhead more have begun.
 template <class S>
@@ -107,30 +151,12 @@ class TileProducer {
         end_(end),
         keys_(keys_of(cache, t.layer, head)),
         values_(values_of(cache, t.layer, head)),
+        own_(t.dim),
         copied_keys_(keys),
-        copied_values_(values) {
-    const int warp = int(threadIdx.x) / 32 % S::kCopyWarps, piece = int(threadIdx.x) % 8;
-    row_of_tile_ = warp / Tiles::kParts * 4 + int(threadIdx.x) % 32 / 8;
-    part_ = warp % Tiles::kParts;
-    inside_ = part_ * 64 + piece * 8 < t.dim;
-    from_ = inside_ ? part_ * Tiles::kRowBytes + piece * 16 : 0;
-    to_ = row_of_tile_ * Tiles::kRowBytes + (piece ^ row_of_tile_ % 8) * 16;
-  }
+        copied_values_(values) {}
 
-  __device__ void copy_queries(int first_row, std::uint32_t to) const {
-    to += part_ * Tiles::kQueryPartBytes;
-#pragma unroll 2
-    for (int i = 0; i < S::kRows / kStep; ++i) {
-      constexpr int kOfGroup = 64 / kStep;
-      const int row = first_row + row_of_tile_ + i * kStep;
-      const bool some = inside_ && row < t_.rows;
-      const auto* const from = query_row(t_, head_, some ? row : 0);
-      copy_async_or_zero(to + i / kOfGroup * Tiles::kGroupBytes + place(i % kOfGroup),
-                         reinterpret_cast<Bytes>(from) + from_, some);
-    }
-  }
-
-  __device__ void copy_tiles(const TileRange& tiles) {
+  __device__ void copy_tiles(const TileRange& tiles, int first_row, std::uint32_t queries) {
+    copy_queries<S>(t_, head_, first_row, own_, queries);
     TileRing<S> keys = copied_keys_, values = copied_values_;
     find_rows(tiles.begin);
     for (int tile = tiles.begin; tile < tiles.end; ++tile) {
@@ -147,15 +173,6 @@ class TileProducer {
   // As many as leave a tile of each ring to those that read it.
   static constexpr int kAhead = 2 * Tiles::kStages - 3;
 
-  // A warp copies 128 bytes of each of four rows at once: this lane has 16 bytes of one of them,
-  // and of that which is kStep rows below, and so on. A copying warp has a scheduler to itself,
-  // which issues no faster than one instruction's results follow the other's: a few for each copy.
-  static constexpr int kStep = 4 * S::kCopyWarps / Tiles::kParts;
-  // Where this lane's copy `i` goes in a part of a tile.
-  __device__ __forceinline__ std::uint32_t place(int i) const {
-    return (kStep % 8 != 0 && i % 2 != 0 ? to_ ^ 64 : to_) + i * kStep * Tiles::kRowBytes;
-  }
-
   // Finds eight rows of a tile for this lane: those of number lane % (kKeys / 8). Rows past the
   // context are not read.
   __device__ void find_rows(int tile) {
@@ -166,6 +183,8 @@ class TileProducer {
     row_ = token - block * keys_.block_tokens;
   }
 
+  // A copying warp has a scheduler to itself, which issues no faster than one instruction's results
+  // follow the other's: a few for each copy.
   __device__ void copy_tile(const HeadRows& rows, int tile, Bytes block, int row,
                             TileRing<S>& ring) {
     if (!ring.is_empty()) {  // what is on its way is awaited first
@@ -173,16 +192,17 @@ class TileProducer {
       ring.await_empty();
     }
     const auto own_eight = reinterpret_cast<unsigned long long>(rows.row(block, row));
-    const std::uint32_t to = ring.address() + part_ * Tiles::kPartBytes;
-    const int at = tile * S::kKeys + row_of_tile_ - begin_;
-    const auto count = unsigned(inside_ ? end_ - begin_ : 0);
-    const int from = from_ + row_of_tile_ % 8 * rows.row_bytes;
+    const std::uint32_t to = ring.address() + own_.part * Tiles::kPartBytes;
+    const int at = tile * S::kKeys + own_.row - begin_;
+    const auto count = unsigned(own_.inside ? end_ - begin_ : 0);
+    const int from = own_.from + own_.row % 8 * rows.row_bytes;
+    constexpr int kStep = CopyPlace<S>::kStep;
 #pragma unroll 4
     for (int i = 0; i < S::kKeys / kStep; ++i) {
       const auto eight =
-          reinterpret_cast<Bytes>(__shfl_sync(~0u, own_eight, (row_of_tile_ + i * kStep) / 8));
+          reinterpret_cast<Bytes>(__shfl_sync(~0u, own_eight, (own_.row + i * kStep) / 8));
       const int odd = kStep % 8 != 0 && i % 2 != 0 ? 4 * rows.row_bytes : 0;
-      copy_async_or_zero(to + place(i), eight + (from + odd), unsigned(at + i * kStep) < count);
+      copy_async_or_zero(to + own_.at(i), eight + (from + odd), unsigned(at + i * kStep) < count);
     }
     commit_copies();
     ring.next();
@@ -213,9 +233,7 @@ class TileProducer {
   const PrefillTask& t_;
   int head_, begin_, end_;
   HeadRows keys_, values_;
-  int row_of_tile_, part_, from_;  // of this lane's first copy
-  std::uint32_t to_;
-  bool inside_;            // the head has elements there
+  CopyPlace<S> own_;
   Bytes block_ = nullptr;  // of the next tile
   int row_ = 0;
   TileRing<S> copied_keys_, copied_values_;  // the next that are signalled

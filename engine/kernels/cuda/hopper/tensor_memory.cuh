@@ -58,12 +58,14 @@ __device__ __forceinline__ bool has_ended(std::uint32_t barrier, std::uint32_t p
   return ended != 0;
 }
 
-/// Copies `bytes` bytes, a multiple of 16, to shared memory; their arrival completes a phase of
-/// `barrier`, which expects one arrival.
-__device__ __forceinline__ void bulk_copy(std::uint32_t to, const void* from, std::uint32_t bytes,
-                                          std::uint32_t barrier) {
+/// Arrives at `barrier`, whose phase then ends when bulk copies have brought so many bytes, too.
+__device__ __forceinline__ void expect_copies(std::uint32_t barrier, std::uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
+}
+/// Copies `bytes` bytes, a multiple of 16, to shared memory; `barrier` expects them.
+__device__ __forceinline__ void bulk_copy(std::uint32_t to, const void* from, std::uint32_t bytes,
+                                          std::uint32_t barrier) {
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
           "r"(to),

@@ -8,13 +8,9 @@
 namespace rigcast::engine::cuda {
 namespace {
 
-// Rows of units of 32 weights end where they like, if they do not end within the first tile.
-bool takes(const DeviceMatrix& w) {
-  return supports_tiled_gemm(w.format) && w.columns % 32 == 0 && w.columns >= kTileColumns;
-}
-
 void check(const ExpertGroups& g, const DeviceMatrix& w) {
-  if (!has_tiled_gemm() || !takes(w) || g.group_tokens != tiled_tokens(g.group_tokens))
+  if (!has_tiled_gemm() || !takes_tiled_columns(w) ||
+      g.group_tokens != tiled_tokens(g.group_tokens))
     throw std::invalid_argument("tiled_experts: matrices or groups that it does not take");
 }
 
@@ -47,8 +43,8 @@ bool are_alike(const DeviceMatrix& gate, const DeviceMatrix& up) {
 
 bool supports_tiled_experts(const DeviceMatrixStack& gate, const DeviceMatrixStack& up,
                             const DeviceMatrixStack& down) {
-  return has_tiled_gemm() && are_alike(gate.first, up.first) && takes(gate.first) &&
-         takes(down.first);
+  return has_tiled_gemm() && are_alike(gate.first, up.first) &&
+         takes_tiled_columns(gate.first) && takes_tiled_columns(down.first);
 }
 
 void tiled_experts_gate_up(const DeviceMatrixStack& gate, const DeviceMatrixStack& up,

@@ -35,15 +35,14 @@ int cluster_for(const TiledFormats& formats, std::int64_t tiles, int blocks, int
 
 void check(const DeviceMatrix& w, std::int64_t columns, int tokens) {
   if (!has_tiled_gemm()) throw std::invalid_argument("tiled_gemm: not on this GPU");
-  if (!supports_tiled_gemm(w.format) || w.columns != columns || columns % kTileColumns != 0 ||
-      tokens > kMaxTiledTokens)
+  if (!takes_tiled_columns(w) || w.columns != columns || tokens > kMaxTiledTokens)
     throw std::invalid_argument("tiled_gemm: a format or shape that it does not take");
 }
 
 TiledWork work_of(const TiledBatch& x, std::int64_t columns) {
   TiledWork work;
   work.units = int(columns / 32);
-  work.blocks = int(columns / kTileColumns);
+  work.blocks = int(tiled_columns(columns) / kTileColumns);
   work.x = x.x;
   work.tokens = x.tokens;
   work.token_tiles = padded_tokens(x.tokens) / tiled_tokens(x.tokens);
@@ -85,6 +84,10 @@ std::size_t together(std::span<const SmallBatchJob> jobs) {
 
 }  // namespace
 
+bool takes_tiled_columns(const DeviceMatrix& w) {
+  return supports_tiled_gemm(w.format) && w.columns % 32 == 0 && w.columns >= kTileColumns;
+}
+
 bool has_tiled_gemm() {
   const DeviceFacts& gpu = device_facts();
   return has_tiled_code() && gpu.capability == 90 && gpu.compiled_for >= 90;
@@ -109,7 +112,7 @@ void tiled_gemm(std::span<const SmallBatchJob> jobs, const TiledBatch& x,
 
 void tiled_gate_up(const DeviceMatrix& gate, const DeviceMatrix& up, const TiledBatch& x,
                    __half* out, const Stream& stream, GateFunction function) {
-  if (gate.rows != up.rows || gate.format != up.format || gate.rows % kTileColumns != 0)
+  if (gate.rows != up.rows || gate.format != up.format)
     throw std::invalid_argument("tiled_gate_up: matrices that it does not take");
   if (x.tokens == 0) return;
   check(gate, gate.columns, x.tokens);
@@ -120,8 +123,8 @@ void tiled_gate_up(const DeviceMatrix& gate, const DeviceMatrix& up, const Tiled
   work.part_count = 2;
   work.ffn_hidden = out;
   work.function = function;
-  launch_tiled({gate.format, gate.format}, x.tokens, work, tiles_of(2 * gate.rows), 1,
-               Start::kEarly, stream);
+  const std::int64_t tiles = tiles_of(2 * tiled_columns(gate.rows));
+  launch_tiled({gate.format, gate.format}, x.tokens, work, tiles, 1, Start::kEarly, stream);
 }
 
 }  // namespace rigcast::engine::cuda

@@ -37,6 +37,10 @@ constexpr bool supports_tiled_gemm(QuantFormat format) {
   }
 }
 
+/// True if tiled activations may be multiplied by the matrix: its rows may end within a tile of
+/// columns, but not within the first.
+bool takes_tiled_columns(const DeviceMatrix& w);
+
 /// Tiled activations of 1 to kMaxTiledTokens tokens. Room for padded_tokens(tokens) of them,
 /// aligned to 128 bytes; what stands there for tokens that do not exist changes no result of
 /// others.
@@ -46,12 +50,13 @@ struct TiledBatch {
 };
 
 /// Up to kMaxJobs products with the same activations: out = w x + bias, as small_batch_gemm(), for
-/// columns that are a multiple of 256. One launch, or one for each format. `start`: of these.
+/// takes_tiled_columns(); activations are whole tiles. One launch, or one for each format. `start`:
+/// of these.
 void tiled_gemm(std::span<const SmallBatchJob> jobs, const TiledBatch& x,
                 const SmallBatchRows& rows, const Stream& stream, Start start = Start::kEarly);
 
-/// out = function(gate x) * (up x), clamped to +-65504, tiled as x. Gate and up: alike, of one
-/// format, rows a multiple of 256.
+/// out = function(gate x) * (up x), clamped to +-65504, tiled as x, with zeros up to
+/// tiled_columns(rows). Gate and up: alike, of one format.
 void tiled_gate_up(const DeviceMatrix& gate, const DeviceMatrix& up, const TiledBatch& x,
                    __half* out, const Stream& stream, GateFunction function = GateFunction::kSilu);
 

@@ -82,8 +82,9 @@ class InputRing {
   __device__ __forceinline__ void copy() {
     if (left_ == 0) return;
     await(empty_ + 8 * copy_slot_, copy_parity_);
-    bulk_copy(stages_ + copy_slot_ * Ring::kStageBytes, from_, Ring::kStageBytes,
-              full_ + 8 * copy_slot_);
+    const std::uint32_t full = full_ + 8 * copy_slot_;
+    expect_copies(full, Ring::kStageBytes);
+    bulk_copy(stages_ + copy_slot_ * Ring::kStageBytes, from_, Ring::kStageBytes, full);
     from_ += Ring::kStageBytes, --left_;
     if (++copy_slot_ == Ring::kStages) copy_slot_ = 0, copy_parity_ ^= 1;
   }
