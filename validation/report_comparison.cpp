@@ -33,7 +33,8 @@ class Rows {
     shape_.quantized_kv = s.kv.types.k != QuantFormat::kF16;
     shape_.gpu = !s.rig.gpus.empty();
     shape_.pressed = s.memory.has_value();
-    given_ids_ = s.runtime.rules == RuntimeRules::kTransformers;
+    may_be_given_ids_ = s.runtime.rules == RuntimeRules::kTransformers ||
+                        s.runtime.rules == RuntimeRules::kRigcast;
     shape_.counted =
         std::ranges::find(s.runtime.fitted_on, shape_.what) == s.runtime.fitted_on.end();
   }
@@ -55,7 +56,7 @@ class Rows {
     if (!predicted || !measured) return;
     const auto metric = [&](const char* part) { return fmt::format("ttft.{}.{}", start, part); };
     TtftBreakdown due = *predicted;
-    if (given_ids_) due.tokenize = {};
+    if (may_be_given_ids_ && measured->tokenize <= 0_s) due.tokenize = {};
     const double part = due.total() / predicted->total();
     if (interval) interval = Interval{interval->lo * part, interval->hi * part};
     add(metric("total_s"), due.total().value, measured->total().value, interval);
@@ -79,8 +80,9 @@ class Rows {
 
  private:
   ValidationRow shape_;  // what all rows say alike
-  // scripts/run_transformers.py makes ids, so that nothing is tokenized.
-  bool given_ids_ = false;
+  // scripts/run_transformers.py makes ids, and so do runs of the engine without a text, so that
+  // nothing is tokenized.
+  bool may_be_given_ids_ = false;
   std::vector<ValidationRow> rows_;
 };
 

@@ -1,6 +1,9 @@
 // Activities of a run, compared with those of its forecast.
 #include "validation/report_comparison.hpp"
 
+#include <algorithm>
+#include <memory>
+
 #include "tests/catch.hpp"
 
 using namespace rigcast;
@@ -57,4 +60,27 @@ TEST_CASE("A forecast's activities stand beside the run's, whoever has them", "[
     CHECK(r.predicted_s == Approx(r.kind == kFfn ? 0.3 : r.kind == kHead ? 0.1 : 0));
     CHECK(r.measured_s == Approx(r.kind == kFfn ? 0.2 : r.kind == kHandoff ? 0.05 : 0));
   }
+}
+
+TEST_CASE("A prompt of ids has no text to tokenize, in the run or in what it is compared with",
+          "[validation]") {
+  Report forecast, run;
+  forecast.resident = TtftBreakdown{};
+  forecast.resident->tokenize = Seconds{0.1};
+  forecast.resident->prefill = Seconds{0.3};
+  run.resident = TtftBreakdown{};
+  run.resident->prefill = Seconds{0.35};
+  const auto first_token = [&](RuntimeRules rules) {
+    Scenario scenario;
+    scenario.runtime.rules = rules;
+    forecast.scenario = std::make_shared<const Scenario>(scenario);
+    const auto rows = compare_reports("a run", forecast, run, {});
+    const auto total = std::ranges::find(rows, "ttft.resident.total_s", &ValidationRow::metric);
+    REQUIRE(total != rows.end());
+    return total->predicted;
+  };
+  CHECK(first_token(RuntimeRules::kRigcast) == Approx(0.3));
+  CHECK(first_token(RuntimeRules::kLlamaCpp) == Approx(0.4));  // a server is sent text
+  run.resident->tokenize = Seconds{0.05};
+  CHECK(first_token(RuntimeRules::kRigcast) == Approx(0.4));
 }
