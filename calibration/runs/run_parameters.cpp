@@ -137,6 +137,7 @@ void add_blocks(Builder& build) {
   add("sorted_choice", 0.01e-9, 1e-6, &Blocks::sorted_choice, "ns");
   add("single_start", 0.1e-6, 100e-6, &Blocks::single_start, "us");
   add("quantized_cache", 0.05, 4, &Blocks::quantized_cache);
+  add("quantized_key", 0.001e-9, 10e-9, &Blocks::quantized_key, "ns");
   add("quantized_start", 0.01e-6, 100e-6, &Blocks::quantized_start, "us");
 }
 

@@ -107,17 +107,31 @@ struct BatchEfficiency {
 struct WideTiles {
   Sourced<double> until_batch;   // the largest batch; longer ones are written out as FP16
   Sourced<double> rows, tokens;  // of a block
-  Sourced<Seconds> start;        // of a round of blocks, besides the multiplications
-  Sourced<double> rate;          // share of the rate of FP16 products
-  Sourced<double> half_rate;     // the same of blocks of half as many tokens
+  // Of a round of blocks that units have one of, besides the multiplications. Of two, one begins
+  // while the other multiplies.
+  Sourced<Seconds> start;
+  Sourced<double> rate;  // share of the rate of FP16 products
+  // The same of blocks of half as many tokens; and of those that a unit has one of, because weights
+  // of their format need the registers of two.
+  Sourced<double> half_rate, single_rate;
+  Sourced<Seconds> sharing;  // for each further block that shares columns: sums are added
 };
 
 /// A batch's attention by warpgroups, whose matrix instructions read shared memory: of heads of up
-/// to `max_dim` elements, over a cache of F16, with the rows of a whole block or more, whose last
-/// token sees `min_keys` or more. A unit has one block at a time.
+/// to `max_dim` elements, with the rows of a whole block or more, whose last token sees `min_keys`
+/// or more. A unit has one block at a time.
 struct WarpgroupAttention {
   Sourced<double> max_dim, min_keys;
   Sourced<Seconds> key, step;  // as BlockEfficiency::attention_key and attention_step
+  // Of a quantized cache: the time in which copying warps convert an element of a key or a value,
+  // beside the products of others. Absent: such caches have the other kernels.
+  std::optional<Sourced<Seconds>> convert;
+};
+
+/// Blocks of attention, but of warpgroups, of heads of more than `above` elements. Each has up to
+/// `values` elements of a value: blocks share those of wider heads, and each computes all scores.
+struct WideHeadAttention {
+  Sourced<double> above, rows, values;
 };
 
 /// Thread-block shapes of the kernels, where they are known. Idle units then follow from shapes,
@@ -151,6 +165,7 @@ struct BlockEfficiency {
   Sourced<double> vector_bytes;    // bytes moved between a batch's products, per element of
                                    // activations
   Sourced<double> attention_rows;  // rows (tokens x query heads of a group) in a block of attention
+  std::optional<WideHeadAttention> wide_head_attention;
   // Keys from which on one more block shares those of a block of attention, where fewer blocks than
   // units have rows; 0: none does.
   Sourced<double> attention_split_keys;
@@ -172,7 +187,10 @@ struct BlockEfficiency {
   // The time of a block of one token's attention, of a sequence in a batch, however short its cache
   // is. Absent: none.
   std::optional<Sourced<Seconds>> single_start;
-  Sourced<double> quantized_cache;   // factor on a batch's attention over a quantized cache
+  // Of a batch's attention over a quantized cache: the factor on its rate; and how much longer a
+  // block takes for an element of a key or a value, however few blocks there are.
+  Sourced<double> quantized_cache;
+  Sourced<Seconds> quantized_key;
   Sourced<Seconds> quantized_start;  // extra time of one token's attention over such a cache,
                                      // however short
 

@@ -303,8 +303,7 @@ std::optional<BlockEfficiency> read_blocks(const TomlTable& t) {
   b.expert_half_rate_batch = t.find_number_figure("expert_half_rate_batch", 0, 1e6);
   b.other_experts = t.find_number_figure("other_experts", 0.01, 4);
   b.fp16_from_batch = t.number_figure("fp16_from_batch", 1, 1e6);
-  b.wide = read_wide_tiles(t.table("wide"));
-  b.warpgroup_attention = read_warpgroup_attention(t.table("warpgroup_attention"));
+  read_kinds_of_blocks(t, b);
   b.token_rows = t.number_figure("token_rows", 1, 4096);
   b.fifth_block_bits = t.find_number_figure("fifth_block_bits", 0, 32).value_or(b.fifth_block_bits);
   b.token_idle = t.number_figure("token_idle", 0, 1);
@@ -330,6 +329,7 @@ std::optional<BlockEfficiency> read_blocks(const TomlTable& t) {
   if (t.has("single_start")) b.single_start = duration(t, "single_start");
   b.quantized_start = duration(t, "quantized_start");
   b.quantized_cache = t.number_figure("quantized_cache", 0.01, 4);
+  if (t.has("quantized_key")) b.quantized_key = duration(t, "quantized_key");
   t.finish();
   return b;
 }

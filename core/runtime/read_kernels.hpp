@@ -48,6 +48,19 @@ inline std::optional<WideTiles> read_wide_tiles(const TomlTable& t) {
   w.start = duration(t, "start");
   w.rate = t.number_figure("rate", 0.01, 2);
   w.half_rate = t.number_figure("half_rate", 0.01, 2);
+  w.single_rate = t.find_number_figure("single_rate", 0.01, 2).value_or(w.half_rate);
+  if (t.has("sharing")) w.sharing = duration(t, "sharing");
+  t.finish();
+  return w;
+}
+
+/// `[blocks.wide_head_attention]`; nullopt if there is no such table.
+inline std::optional<WideHeadAttention> read_wide_head_attention(const TomlTable& t) {
+  if (t.keys().empty()) return std::nullopt;
+  WideHeadAttention w;
+  w.above = t.number_figure("above", 1, 4096);
+  w.rows = t.number_figure("rows", 1, 65536);
+  w.values = t.number_figure("values", 1, 4096);
   t.finish();
   return w;
 }
@@ -60,8 +73,16 @@ inline std::optional<WarpgroupAttention> read_warpgroup_attention(const TomlTabl
   w.min_keys = t.number_figure("min_keys", 0, 1e6);
   w.key = duration(t, "key");
   w.step = duration(t, "step");
+  if (t.has("convert")) w.convert = duration(t, "convert");
   t.finish();
   return w;
+}
+
+/// The tables of `[blocks]` about blocks of other shapes.
+inline void read_kinds_of_blocks(const TomlTable& t, BlockEfficiency& b) {
+  b.wide = read_wide_tiles(t.table("wide"));
+  b.wide_head_attention = read_wide_head_attention(t.table("wide_head_attention"));
+  b.warpgroup_attention = read_warpgroup_attention(t.table("warpgroup_attention"));
 }
 
 }  // namespace rigcast

@@ -9,7 +9,6 @@ namespace rigcast {
 namespace {
 
 constexpr double kPart = 256;      // columns that blocks divide
-constexpr double kMinParts = 3;    // of a block
 constexpr double kMaxSharing = 8;  // blocks that share the columns of one
 
 // Formats whose units of 32 weights lie in 16 or 32 bytes. Mirrors supports_tiled_gemm
@@ -19,6 +18,54 @@ bool is_tiled(QuantFormat format) {
   constexpr QuantFormat kTiled[] = {kQ4_0, kQ4_1, kQ5_0, kQ5_1,   kQ8_0,
                                     kQ4_K, kQ5_K, kQ6_K, kIQ4_NL, kMXFP4};
   return std::ranges::count(kTiled, format) > 0;
+}
+
+// Formats of which two blocks of half as many tokens do not fit into a unit's registers. Mirrors
+// kTiledBlocks (engine/kernels/cuda/hopper/tiled_kernel.cuh).
+constexpr QuantFormat kLarge[] = {QuantFormat::kQ6_K, QuantFormat::kQ8_0};
+
+// True if a unit has one block of half as many tokens: of all matrices of a product, which are
+// multiplied at once.
+bool has_single_blocks(const OpTraffic& t, const ProductShape& p) {
+  if (!p.several_formats) return std::ranges::count(kLarge, p.format) > 0;
+  return std::ranges::any_of(
+      kLarge, [&](QuantFormat f) { return t.weight_bytes_by_format[std::size_t(f)] > 0; });
+}
+
+// The kind of blocks that multiply a product.
+struct Blocks {
+  double tokens, of_unit;  // of a block; blocks that a unit has at once
+  double rate;             // share of the GPU's
+  Seconds start;
+};
+
+Blocks blocks_for(const WideTiles& tiles, const OpTraffic& t, const ProductShape& p,
+                  double tokens) {
+  const double all = tiles.tokens.value;
+  if (2 * tokens > all) return {all, 1, tiles.rate.value, tiles.start.value};
+  if (has_single_blocks(t, p)) return {all / 2, 1, tiles.single_rate.value, tiles.start.value};
+  return {all / 2, 2, tiles.half_rate.value, Seconds{}};
+}
+
+// Gate and up of an FFN, which one kernel multiplies. Attention has more than three matrices.
+bool is_gate_and_up(const OpTraffic& t, const ProductShape& p) {
+  const ProductShape& out = t.products[WeightGroup::kOut];
+  return &p == &t.products[WeightGroup::kIn] && t.matrices <= 3 && out.rows > 0 &&
+         p.rows == 2 * (out.elements / out.rows);
+}
+
+// The number of blocks with which each has the fewest parts of columns, among those that run at
+// once. Loads run ahead: each has at least three parts, or two where units would have nothing.
+// Mirrors cluster_for() (engine/kernels/cuda/hopper/tiled_gemm.cu).
+double sharing_blocks(double blocks, double parts, double units, double at_once) {
+  double best = 1;
+  for (double sharing = 2; sharing <= kMaxSharing; ++sharing) {
+    const double least = blocks * sharing <= units ? 2 : 3;
+    if (std::floor(parts / sharing) < least) break;
+    if (std::ceil(parts / sharing) < std::ceil(parts / best) && blocks * sharing <= at_once)
+      best = sharing;
+  }
+  return best;
 }
 
 }  // namespace
@@ -31,30 +78,35 @@ bool has_wide_tiles(const BlockEfficiency& blocks, const OpTraffic& t, double to
     if (t.weight_bytes_by_format[f] > 0 && info(QuantFormat(f)).block_elements > 1 &&
         !is_tiled(QuantFormat(f)))
       return false;
-  return std::ranges::all_of(t.products, [](const ProductShape& p) {
-    return p.rows == 0 || p.elements / p.rows % std::uint64_t(kPart) == 0;
+  const bool of_gate = is_gate_and_up(t, t.products[WeightGroup::kIn]);
+  return std::ranges::all_of(t.products, [&](const ProductShape& p) {
+    if (p.rows == 0) return true;
+    const std::uint64_t columns = p.elements / p.rows;
+    if (columns % std::uint64_t(kPart) == 0) return true;
+    // What gate and up write is whole parts in any case.
+    return of_gate && &p == &t.products[WeightGroup::kOut] && columns % 32 == 0 &&
+           columns > std::uint64_t(kPart);
   });
 }
 
 WideTilesTime wide_tiles_time(const WideTiles& tiles, const OpTraffic& t, double tokens,
                               const WideTilesGpu& gpu) {
-  const bool half = 2 * tokens <= tiles.tokens.value;
-  const double of_block = tiles.tokens.value / (half ? 2 : 1);
-  const double share = (half ? tiles.half_rate : tiles.rate).value * gpu.power_share;
-  const double reached = gpu.rate.value * std::min(1.0, share);  // none passes the rate
   WideTilesTime sum{};
   for (const ProductShape& p : t.products) {
     if (p.rows == 0) continue;
-    const double columns = double(p.elements) / double(p.rows);
+    const Blocks b = blocks_for(tiles, t, p, tokens);
+    const double reached = gpu.rate.value * std::min(1.0, b.rate * gpu.power_share);
+    const double parts = std::ceil(double(p.elements) / double(p.rows) / kPart);
     const double blocks =
-        std::ceil(double(p.rows) / tiles.rows.value) * std::ceil(tokens / of_block);
-    const double at_once = gpu.units > 0 ? gpu.units * (half ? 2 : 1) : blocks;
-    const double most = std::clamp(std::floor(columns / (kPart * kMinParts)), 1.0, kMaxSharing);
-    const double sharing = std::clamp(std::floor(at_once / blocks), 1.0, most);
+        std::ceil(double(p.rows) / tiles.rows.value) * std::ceil(tokens / b.tokens);
+    const double at_once = gpu.units > 0 ? gpu.units * b.of_unit : blocks;
+    const double sharing =
+        is_gate_and_up(t, p) ? 1.0 : sharing_blocks(blocks, parts, gpu.units, at_once);
     const double rounds = std::ceil(blocks * sharing / at_once);
-    const double flops = 2 * tiles.rows.value * of_block * columns / sharing;  // of a block
+    const double columns = std::ceil(parts / sharing) * kPart;
+    const double flops = 2 * tiles.rows.value * b.tokens * columns;  // of a block
     sum.compute += Seconds{rounds * flops * at_once / reached};
-    sum.start += tiles.start.value * rounds;
+    sum.start += b.start * rounds + tiles.sharing.value * (sharing - 1);
   }
   return sum;
 }

@@ -33,6 +33,7 @@ attention_rows = 128
 attention_key = "60 ns"
 attention_step = "5 ns"
 quantized_cache = 0.5
+quantized_key = "4 ns"
 quantized_start = "1 us"
 )";
 
@@ -40,7 +41,7 @@ quantized_start = "1 us"
 
 TEST_CASE("A block of a batch's attention takes its time for every key", "[gpu]") {
   Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks);
-  const double key = 60e-9, step = 5e-9, keys = 10000;  // of the last token
+  const double key = 60e-9, step = 5e-9, convert = 4e-9, keys = 10000;  // of the last token
   OpTraffic t;
   const auto with_tokens = [&](TokenCount tokens) {
     t.attention_flops = 4.0 * double(s.model.heads * s.model.head_dim) * double(tokens) *
@@ -55,10 +56,16 @@ TEST_CASE("A block of a batch's attention takes its time for every key", "[gpu]"
   CHECK(with_tokens(16) == Approx(of_keys));
   CHECK(with_tokens(32) == Approx(of_keys));
   s.kv.types = {QuantFormat::kQ8_0, QuantFormat::kQ8_0};
-  CHECK(with_tokens(32) == Approx(2 * of_keys));
+  const double converted = keys * convert * double(s.model.head_dim);  // keys, or values
+  CHECK(with_tokens(32) == Approx(of_keys + 2 * converted));
+  s.kv.types = {QuantFormat::kQ8_0, QuantFormat::kF16};
+  CHECK(with_tokens(32) == Approx(of_keys + converted));
+  BlockEfficiency& b = *s.runtime.blocks;
+  b.attention_key.value = b.attention_step.value = b.quantized_key.value = Seconds{0};
+  const double quantized = with_tokens(32);
   s.kv.types = {QuantFormat::kF16, QuantFormat::kF16};
-  s.runtime.blocks->attention_key.value = s.runtime.blocks->attention_step.value = Seconds{0};
   CHECK(with_tokens(32) == Approx(2 * with_tokens(16)).epsilon(0.01));  // some see fewer keys
+  CHECK(quantized == Approx(with_tokens(32) / 0.5));
 }
 
 TEST_CASE("Prompts of one step attend one after the other, each to its own keys", "[gpu]") {
@@ -79,7 +86,7 @@ TEST_CASE("Prompts of one step attend one after the other, each to its own keys"
   CHECK(attention({first, {5000, 1}, second}) == Approx((9100 + 150) * of_key));
 }
 
-TEST_CASE("Prompts with the rows of a block attend by warpgroups, over a cache of F16", "[gpu]") {
+TEST_CASE("Prompts with the rows of a block attend by warpgroups", "[gpu]") {
   Scenario s = of_gpu("pascal", std::string(kProfile) + kBlocks + R"(
 [blocks.warpgroup_attention]
 max_dim = 256
@@ -97,8 +104,9 @@ step = "2 ns"
   const auto attention = [&](TokenCount tokens) {
     return gpu_cost(s, 0, traffic(tokens), tokens, 0).compute.value;
   };
-  const auto others = [&](TokenCount tokens, double times = 1) {
-    return Approx(times * double(9000 + tokens) * (60e-9 + 5e-9 * dim));
+  // `quantized`: keys, or values, or both.
+  const auto others = [&](TokenCount tokens, double quantized = 0) {
+    return Approx(double(9000 + tokens) * (60e-9 + (5e-9 + quantized * 4e-9) * dim));
   };
   const TokenCount block = 128 * s.model.kv_heads / s.model.heads;
   const double of_key = 6e-9 + 2e-9 * dim;
@@ -107,7 +115,7 @@ step = "2 ns"
   // A unit has one block after the other: ten, and a part of another one.
   CHECK(attention(10 * block + 1) == Approx(11 * (9000 + 5 * double(block) + 1) * of_key));
   s.kv.types = {QuantFormat::kF16, QuantFormat::kQ8_0};
-  CHECK(attention(block) == others(block));
+  CHECK(attention(block) == others(block, 1));
   s.kv.types = {QuantFormat::kQ8_0, QuantFormat::kQ8_0};
   CHECK(attention(block) == others(block, 2));
   s.kv.types = {QuantFormat::kF16, QuantFormat::kF16};

@@ -26,6 +26,7 @@ WideTiles tiles() {
   w.start = figure(Seconds{10e-6});
   w.rate = figure(0.5);
   w.half_rate = figure(0.25);
+  w.single_rate = figure(0.2);
   return w;
 }
 
@@ -61,11 +62,29 @@ TEST_CASE("Wide tiles take rounds of blocks", "[gpu]") {
   // Of 25 blocks, four share the columns of each.
   CHECK(time(25 * 128, 4096, 256).compute.value == Approx(of_block / 4 / unit));
   CHECK(time(25 * 128, 4096, 256).start.value == Approx(10e-6));
-  // 1,024 columns are too few for two blocks.
-  CHECK(time(25 * 128, 1024, 256).compute.value == Approx(of_block / 4 / unit));
+  WideTiles sharing = tiles();
+  sharing.sharing = figure(Seconds{2e-6});
+  CHECK(wide_tiles_time(sharing, product_of(25 * 128, 4096, QuantFormat::kQ4_K), 256, gpu)
+            .start.value == Approx(16e-6));
+  // Two share 1,024 columns, if units had nothing otherwise, and 5,120 in parts of 256.
+  CHECK(time(25 * 128, 1024, 256).compute.value == Approx(of_block / 8 / unit));
+  CHECK(time(25 * 128, 5120 - 256, 256).compute.value == Approx(of_block * 5 / 16 / unit));
+  CHECK(time(80 * 128, 1024, 128).compute.value == Approx(of_block / 8 / (0.25e15 / 200)));
   // Two blocks of 128 tokens at once take twice as long at half the rate.
   CHECK(time(200 * 128, 4096, 128).compute.value == Approx(of_block / (0.25e15 / 100)));
-  CHECK(time(200 * 128, 4096, 128).start.value == Approx(10e-6));
+  CHECK(time(200 * 128, 4096, 128).start.value == 0);
+  // Of formats of more bits a unit has one, which takes another share of the rate.
+  using enum QuantFormat;
+  OpTraffic large = product_of(100 * 128, 4096, kQ6_K);
+  const auto of_single = [&] { return wide_tiles_time(tiles(), large, 100, gpu); };
+  CHECK(of_single().compute.value == Approx(of_block / 2 / (0.2e15 / 100)));
+  CHECK(of_single().start.value == Approx(10e-6));
+  large.products[WeightGroup::kIn].format = kQ4_K;  // as the first of several
+  large.products[WeightGroup::kIn].several_formats = true;
+  CHECK(of_single().compute.value == Approx(of_block / 2 / (0.2e15 / 100)));
+  large.weight_bytes_by_format[std::size_t(kQ6_K)] = 0;
+  CHECK(of_single().compute.value == Approx(of_block / 4 / (0.25e15 / 200)));
+  CHECK(of_single().start.value == 0);
   // At most eight share: of 50 blocks at once, 40 of five.
   gpu.units = 50;
   CHECK(time(5 * 128, 16384, 256).compute.value ==
@@ -93,6 +112,60 @@ TEST_CASE("Wide tiles have weights of some formats, in whole parts, and batches 
   experts.routed = true;
   CHECK(!has_wide_tiles(blocks, experts, 512));
   CHECK(!has_wide_tiles({}, product_of(512, 4096, kQ4_K), 512));
+  // An FFN's width may be any number of units: gate and up write whole parts.
+  OpTraffic ffn = product_of(2 * 13696, 4096, kQ4_K);
+  ffn.products[WeightGroup::kOut] = {4096, 4096ull * 13696, kQ5_0};
+  CHECK(has_wide_tiles(blocks, ffn, 512));
+  ffn.matrices = 4;  // an attention's output, of half as many columns as q, k and v have rows
+  CHECK(!has_wide_tiles(blocks, ffn, 512));
+  // Blocks do not share the columns of gate and up.
+  const WideTilesGpu gpu{1000, {1e15}, 1};
+  const double whole = 2.0 * 128 * 256 * 4096 / (0.5e15 / 1000);
+  OpTraffic gated = product_of(2 * 4096, 4096, kQ4_K);
+  CHECK(wide_tiles_time(tiles(), gated, 256, gpu).compute.value == Approx(whole * 2 / 16));
+  gated.products[WeightGroup::kOut] = {4096, 4096ull * 4096, kQ4_K};
+  CHECK(wide_tiles_time(tiles(), gated, 256, gpu).compute.value == Approx(whole * (1 + 2.0 / 16)));
+  OpTraffic narrow = product_of(2 * 224, 4096, kQ4_K);
+  narrow.products[WeightGroup::kOut] = {4096, 4096ull * 224, kQ5_0};
+  CHECK(!has_wide_tiles(blocks, narrow, 512));
+}
+
+TEST_CASE("Warpgroups attend over a quantized cache as fast as it is converted", "[gpu]") {
+  Scenario s = of_gpu("pascal", std::string(kProfile));
+  s.runtime.blocks.emplace();
+  BlockEfficiency& b = *s.runtime.blocks;
+  b.attention_rows = figure(128.0);
+  b.attention_key = figure(Seconds{30e-9});
+  b.attention_step = figure(Seconds{});
+  b.quantized_cache = figure(1.0);
+  b.quantized_key = figure(Seconds{1e-9});
+  b.warpgroup_attention.emplace();
+  WarpgroupAttention& w = *b.warpgroup_attention;
+  w.max_dim = figure(256.0);
+  w.min_keys = figure(256.0);
+  w.key = figure(Seconds{10e-9});
+  w.step = figure(Seconds{});
+  OpTraffic t;
+  t.attention_flops = 1;
+  t.prompts = 1;
+  t.prompt_keys = 8192;
+  t.flops_of_score = 4.0 * 128;
+  const auto of_key = [&](QuantFormat keys, QuantFormat values) {
+    s.kv.types = {keys, values};
+    return block_attention_time(s, t, 128,
+                                {Seconds{}, Seconds{}, 1000, Seconds{}, BytesPerSecond{1e12}})
+               .value /
+           8192;
+  };
+  using enum QuantFormat;
+  CHECK(of_key(kF16, kF16) == Approx(10e-9));
+  // Without them: 30 ns, and 1 ns for each element of a key and a value.
+  CHECK(of_key(kQ8_0, kQ8_0) == Approx(286e-9));
+  w.convert = figure(Seconds{0.1e-9});
+  CHECK(of_key(kQ8_0, kQ4_0) == Approx(25.6e-9));
+  CHECK(of_key(kQ8_0, kF16) == Approx(158e-9));
+  w.convert = figure(Seconds{0.01e-9});  // faster than the products
+  CHECK(of_key(kQ4_0, kQ4_0) == Approx(10e-9));
 }
 
 TEST_CASE("Blocks share the keys of few tokens' attention, and write what they find", "[gpu]") {
@@ -122,4 +195,9 @@ TEST_CASE("Blocks share the keys of few tokens' attention, and write what they f
   CHECK(time(4 * blocks) == Approx(8192 * 30e-9 / 4 + results + 2e-6));
   // Each has 512 keys or more.
   CHECK(time(100 * blocks) == Approx(8192 * 30e-9 / 16 + 4 * results + 2e-6));
+  // Where two blocks share the values of a head, half as many share its keys.
+  b.wide_head_attention = WideHeadAttention{figure(127.0), figure(128.0), figure(64.0)};
+  CHECK(time(4 * blocks) == Approx(8192 * 30e-9 / 2 + results / 2 + 2e-6));
+  b.wide_head_attention->above = figure(128.0);
+  CHECK(time(4 * blocks) == Approx(8192 * 30e-9 / 4 + results + 2e-6));
 }

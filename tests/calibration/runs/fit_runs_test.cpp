@@ -118,7 +118,7 @@ TEST_CASE("A profile is written with fitted figures, and all else as it was", "[
   REQUIRE(share);
   CHECK(share->value == 0.9);
   CHECK(share->kind == SourceKind::kFitted);
-  CHECK(share->source == "fit on tests/validation/fit-h200.jsonl.gz of 2026-11-22");
+  CHECK(share->source == "fit on tests/validation/fit-h200.jsonl.gz of 2026-11-30");
   const auto token =
       read->root().table("decode").find_figure<Seconds>("token", Seconds{0}, Seconds{1});
   REQUIRE(token);
