@@ -44,6 +44,27 @@ BlockEfficiency blocks_with_tiles() {
   return b;
 }
 
+// Blocks of 128 rows, which take 30 ns a key.
+Scenario with_attention_blocks() {
+  Scenario s = of_gpu("pascal", std::string(kProfile));
+  BlockEfficiency& b = s.runtime.blocks.emplace();
+  b.attention_rows = figure(128.0);
+  b.attention_key = figure(Seconds{30e-9});
+  b.attention_step = figure(Seconds{});
+  b.quantized_cache = figure(1.0);
+  return s;
+}
+
+// A prompt whose last token sees 8,192 keys of 128 elements.
+OpTraffic prompt_of_8192_keys() {
+  OpTraffic t;
+  t.attention_flops = 1;
+  t.prompts = 1;
+  t.prompt_keys = 8192;
+  t.flops_of_score = 4.0 * 128;
+  return t;
+}
+
 }  // namespace
 
 TEST_CASE("Wide tiles take rounds of blocks", "[gpu]") {
@@ -131,13 +152,8 @@ TEST_CASE("Wide tiles have weights of some formats, in whole parts, and batches 
 }
 
 TEST_CASE("Warpgroups attend over a quantized cache as fast as it is converted", "[gpu]") {
-  Scenario s = of_gpu("pascal", std::string(kProfile));
-  s.runtime.blocks.emplace();
+  Scenario s = with_attention_blocks();
   BlockEfficiency& b = *s.runtime.blocks;
-  b.attention_rows = figure(128.0);
-  b.attention_key = figure(Seconds{30e-9});
-  b.attention_step = figure(Seconds{});
-  b.quantized_cache = figure(1.0);
   b.quantized_key = figure(Seconds{1e-9});
   b.warpgroup_attention.emplace();
   WarpgroupAttention& w = *b.warpgroup_attention;
@@ -145,11 +161,7 @@ TEST_CASE("Warpgroups attend over a quantized cache as fast as it is converted",
   w.min_keys = figure(256.0);
   w.key = figure(Seconds{10e-9});
   w.step = figure(Seconds{});
-  OpTraffic t;
-  t.attention_flops = 1;
-  t.prompts = 1;
-  t.prompt_keys = 8192;
-  t.flops_of_score = 4.0 * 128;
+  const OpTraffic t = prompt_of_8192_keys();
   const auto of_key = [&](QuantFormat keys, QuantFormat values) {
     s.kv.types = {keys, values};
     return block_attention_time(s, t, 128,
@@ -169,19 +181,10 @@ TEST_CASE("Warpgroups attend over a quantized cache as fast as it is converted",
 }
 
 TEST_CASE("Blocks share the keys of few tokens' attention, and write what they find", "[gpu]") {
-  Scenario s = of_gpu("pascal", std::string(kProfile));
-  s.runtime.blocks.emplace();
+  Scenario s = with_attention_blocks();
   BlockEfficiency& b = *s.runtime.blocks;
-  b.attention_rows = figure(128.0);
-  b.attention_key = figure(Seconds{30e-9});
-  b.attention_step = figure(Seconds{});
-  b.quantized_cache = figure(1.0);
   const double heads = double(s.model.heads), kv_heads = double(s.model.kv_heads);
-  OpTraffic t;
-  t.attention_flops = 1;
-  t.prompts = 1;
-  t.prompt_keys = 8192;
-  t.flops_of_score = 4.0 * 128;
+  const OpTraffic t = prompt_of_8192_keys();
   const double blocks = kv_heads * std::ceil(16 * heads / kv_heads / 128);
   const auto time = [&](double units) {
     return block_attention_time(s, t, 16,
