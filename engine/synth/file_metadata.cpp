@@ -274,7 +274,8 @@ void set_experts(Keys& keys) {
   const Architecture* const executed = find_architecture(m.architecture);
   if (executed) set_routing(keys, *executed);
   if (!executed || m.moe->dense_layers > 0 || m.moe->shared_ffn > 0) {
-    keys.count("leading_dense_block_count", m.moe->dense_layers);
+    // A file of the first layers alone may have fewer than are dense.
+    keys.count("leading_dense_block_count", std::min(m.moe->dense_layers, m.layers));
     keys.count("interleave_moe_layer_step", m.moe->every);
   }
   if (m.moe->shared_ffn == 0) return;

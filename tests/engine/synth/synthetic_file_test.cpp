@@ -11,8 +11,10 @@
 #include <utility>
 
 #include "core/model/tensor_table.hpp"
+#include "engine/architectures/architecture.hpp"
 #include "engine/gguf/file.hpp"
 #include "engine/gguf/header.hpp"
+#include "engine/gguf/model/read_spec.hpp"
 #include "engine/model/file_tensors.hpp"
 #include "engine/synth/file_metadata.hpp"
 #include "engine/synth/synthetic_vocabulary.hpp"
@@ -140,6 +142,34 @@ TEST_CASE("Models of the catalogue have a file, or an architecture that is refus
     CHECK(header.data_bytes() >= table->bytes());
   }
   CHECK(seen == refused);
+}
+
+TEST_CASE("A file of any model's first layers alone is read", "[synth]") {
+  const Folder folder;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(test::source_dir()) + "/models")) {
+    if (entry.path().extension() != ".toml") continue;
+    const auto whole = load_model_spec(entry.path());
+    REQUIRE(whole);
+    if (!find_architecture(whole->architecture)) continue;  // files of others are not executed
+    for (const int layers : {1, 2, 3}) {
+      ModelSpec spec = *whole;
+      spec.layers = layers;
+      if (check_file_architecture(spec)) continue;
+      INFO(spec.id << ", " << layers << " layers");
+      const auto table = make_tensor_table(spec, *QuantMix::from_name("Q8_0"));
+      REQUIRE(table);
+      const std::string path = folder / "x.gguf";
+      REQUIRE_FALSE(write_synthetic_file(spec, *table, "Q8_0", 1, path, {}, {},
+                                         {FileVocabulary::kNone, FileWeights::kZeros}));
+      const auto file = GgufFile::open(path);
+      REQUIRE(file);
+      const auto read = read_spec(*file);
+      INFO((read ? "" : read.error().text()));
+      REQUIRE(read);
+      CHECK(read->layers == layers);
+    }
+  }
 }
 
 }  // namespace rigcast::engine
