@@ -16,7 +16,7 @@
 #include "core/hardware/rig_correction.hpp"
 #include "measurements/read_measurements.hpp"
 #include "measurements/resolve.hpp"
-#include "perfmodel/cost/correction.hpp"
+#include "perfmodel/context/correction.hpp"
 #include "sim/simulate.hpp"
 
 namespace rigcast::calibration {

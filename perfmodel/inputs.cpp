@@ -1,7 +1,7 @@
 #include "perfmodel/inputs.hpp"
 
 #include "core/hardware/gpu_architecture.hpp"
-#include "perfmodel/cost/correction.hpp"
+#include "perfmodel/context/correction.hpp"
 
 namespace rigcast {
 namespace {

@@ -85,13 +85,6 @@ void mirror_weights(const MemoryContext& s, MemoryPlan& plan) {
   host.weights += host.mirrored;
 }
 
-bool has_experts_alone(const ModelSpec& m) {
-  if (!m.moe || m.mla || m.moe->shared_ffn > 0) return false;
-  for (int l = 0; l < m.layers; ++l)
-    if (m.has_ffn(l) && !m.is_moe_layer(l)) return false;
-  return true;
-}
-
 // Biases of the experts of layers on a GPU. Norms and other vectors are small beside them.
 Bytes expert_biases_of_gpus(const MemoryContext& s, const Placement& p) {
   double bytes = 0;
@@ -107,8 +100,9 @@ Bytes expert_biases_of_gpus(const MemoryContext& s, const Placement& p) {
 Bytes process_on_gpu(const MemoryContext& s, const Placement& p) {
   const RuntimeProfile::Memory& m = s.runtime.memory;
   Bytes all = m.process_gpu;
-  if (runtime_model(s.runtime).loads_cublas(s, p))
-    all += has_experts_alone(s.model) ? m.process_experts : m.process_cublas;
+  const CublasKernels cublas = runtime_model(s.runtime).cublas_kernels(s, p);
+  if (cublas == CublasKernels::kAll) all += m.process_cublas;
+  if (cublas == CublasKernels::kFloatResults) all += m.process_cublas_floats;
   if (s.model.recurrent) all += m.process_recurrent;
   if (m.keeps_vectors) all += expert_biases_of_gpus(s, p);
   if (s.reads_file) all += m.process_file;

@@ -447,7 +447,7 @@ Step decode_step(const StepContext& s, const Placement& p, const MemoryPlan& mem
   add_handoffs(s, ops);
 
   Step step;
-  step.ops = group_layers(ops, grouping);
+  step.ops = group_layers(s, ops, grouping);
   step.host_work = host_time(s, p, Phase::kDecode, batch.tokens(), sequences) +
                    mask_time(s, mask_pairs(s, batch));
   step.page_in = page_in(s, p, memory, batch);
@@ -472,7 +472,7 @@ Step prefill_step(const StepContext& s, const Placement& p, const MemoryPlan& me
   add_handoffs(s, ops);
 
   Step step;
-  step.ops = group_layers(ops, grouping);
+  step.ops = group_layers(s, ops, grouping);
   step.host_work = host_time(s, p, Phase::kPrefill, tokens, sequences) +
                    (last && batch.ends_prompt ? prompt_start(s) : Seconds{});
   const Seconds mask = mask_time(s, mask_pairs(s, batch));

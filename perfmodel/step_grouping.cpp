@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "perfmodel/cost/roofline.hpp"
 #include "perfmodel/runtimes/runtime_models.hpp"
 
 namespace rigcast {
@@ -21,11 +22,13 @@ bool some_layers_stream(const std::vector<StepOp>& ops) {
   return !fetching.empty() && fetching.size() < layers.size();
 }
 
-bool same_class(const StepOp& a, const StepOp& b) {
+// The larger of two sums is less than the sum of the larger ones: what merges is bound alike.
+bool same_class(const StepContext& s, const StepOp& a, const StepOp& b) {
   const auto ahead = [](const StepOp& op) { return op.fetch ? 1 + int(op.fetch->early) : 0; };
   return a.kind == b.kind && a.device == b.device && a.from == b.from && a.tokens == b.tokens &&
          (a.handoffs > 0) == (b.handoffs > 0) && ahead(a) == ahead(b) &&
-         a.host_part.has_value() == b.host_part.has_value();
+         a.host_part.has_value() == b.host_part.has_value() &&
+         is_memory_bound(s, a.cost, a.device) == is_memory_bound(s, b.cost, b.device);
 }
 
 void merge_into(StepOp& a, const StepOp& b) {
@@ -70,7 +73,8 @@ std::vector<int> alike_layers(const StepContext& s, const Placement& p, Phase ph
   return first;
 }
 
-std::vector<StepOp> group_layers(const std::vector<StepOp>& ops, StepGrouping grouping) {
+std::vector<StepOp> group_layers(const StepContext& s, const std::vector<StepOp>& ops,
+                                 StepGrouping grouping) {
   const int most = grouping.layers;
   if (most <= 1) return ops;
   const auto end_of_layer = [&](std::size_t i) {
@@ -81,7 +85,7 @@ std::vector<StepOp> group_layers(const std::vector<StepOp>& ops, StepGrouping gr
   std::vector<StepOp> out;
   const bool apart = some_layers_stream(ops);
   const auto mergeable = [&](const StepOp& a, const StepOp& b) {
-    return same_class(a, b) && !(apart && a.prefetches());
+    return same_class(s, a, b) && !(apart && a.prefetches());
   };
   std::size_t group = 0;  // where the open group starts in `out`
   int merged = 0;

@@ -23,6 +23,7 @@ struct StepGrouping {
 };
 
 /// Merges runs of layers of one class, operation by operation.
-std::vector<StepOp> group_layers(const std::vector<StepOp>& ops, StepGrouping grouping);
+std::vector<StepOp> group_layers(const StepContext& context, const std::vector<StepOp>& ops,
+                                 StepGrouping grouping);
 
 }  // namespace rigcast

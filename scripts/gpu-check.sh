@@ -14,7 +14,7 @@
 # When they are asked for: kernels, where a token's time goes, kernel by kernel; soak, which decodes for
 # minutes; batch and prompt_steps, benchmarks of steps of many sequences; peers, which sets llama.cpp's llama-batched-bench beside the first; peers-families, one
 # sequence of a model of each family; probes; gpu-resident, gpu-files, gpu-files-2, gpu-shared, gpu-kv,
-# gpu-kv-2, gpu-kv-3, gpu-users, gpu-users-kv, gpu-families, gpu-families-2, gpu-families-fit, gpu-fit, quick and transformers, suites of
+# gpu-kv-2, gpu-kv-3, gpu-users, gpu-users-kv, gpu-families, gpu-families-2, gpu-families-fit, gpu-fit, gpu-fit-2, quick and transformers, suites of
 # rigcast validate; llama-cpp-*, suites that llama.cpp runs, its libraries packed
 # along (scripts/llama-bench.sh); llama-server, which is forecast and timed as it runs
 # (scripts/llama-server.sh).
@@ -36,7 +36,7 @@ program_of() {
     matvec | small_batch_gemm | attention | sample | upload | engine | hybrid | batch | prompt_steps | kernels)
       echo "bench_gpu_$1" ;;
     run | peers | peers-families | probes | quick | gpu-* | transformers | llama-cpp-* | llama-server) echo rigcast ;;
-    *) fail "no part $1: $all_parts soak $validation_parts peers peers-families gpu-fit quick transformers llama-cpp-* llama-server" ;;
+    *) fail "no part $1: $all_parts soak $validation_parts peers peers-families gpu-fit gpu-fit-2 quick transformers llama-cpp-* llama-server" ;;
   esac
 }
 

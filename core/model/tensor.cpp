@@ -13,9 +13,12 @@ WeightGroup::Product product_of(TensorRole role) {
     case kAttentionV:
     case kAttentionQKV:
     case kFfnGate:
-    case kFfnUp: return WeightGroup::kIn;
+    case kFfnUp:
+    case kSharedGate:
+    case kSharedUp: return WeightGroup::kIn;
     case kAttentionOutput:
-    case kFfnDown: return WeightGroup::kOut;
+    case kFfnDown:
+    case kSharedDown: return WeightGroup::kOut;
     default: return WeightGroup::kOther;
   }
 }

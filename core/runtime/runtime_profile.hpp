@@ -80,20 +80,20 @@ struct RuntimeProfile {
     std::optional<Sourced<double>> latent_values_until;
     /// Year before which all heads were cached instead of the latent vectors; absent: none.
     std::optional<Sourced<double>> latent_since;
-    bool maps_file = false;      // host weights are the file's own pages
-    bool pages_in = false;       // and may be more than RAM holds
-    Bytes process;               // RAM of the program itself
-    Bytes process_gpu;           // and of the GPU driver, if there is a GPU
-    Bytes process_cublas;        // and of cuBLAS, where it multiplies batches
-    Bytes process_experts;       // instead, where all FFNs are experts, which have other kernels
-    Bytes process_recurrent;     // and of the kernels of recurrent layers
-    bool keeps_vectors = false;  // the host keeps biases and norms of layers on a GPU
-    Bytes graph_layer;           // of a layer, in each recorded graph of a server's steps
-    Bytes graph_experts_layer;   // instead, where its FFN is experts
-    Bytes process_file;          // where the model comes from a file, in addition to `staging`
-    Bytes staging;               // pinned buffers per GPU
-    Bytes headroom;              // of each GPU, that the runtime leaves free where it places layers
-    bool fits_experts = false;   // where it does, experts move to host memory before whole layers
+    bool maps_file = false;       // host weights are the file's own pages
+    bool pages_in = false;        // and may be more than RAM holds
+    Bytes process;                // RAM of the program itself
+    Bytes process_gpu;            // and of the GPU driver, if there is a GPU
+    Bytes process_cublas;         // and of cuBLAS, where it multiplies batches
+    Bytes process_cublas_floats;  // instead, where none of its products has results in F16
+    Bytes process_recurrent;      // and of the kernels of recurrent layers
+    bool keeps_vectors = false;   // the host keeps biases and norms of layers on a GPU
+    Bytes graph_layer;            // of a layer, in each recorded graph of a server's steps
+    Bytes graph_experts_layer;    // instead, where its FFN is experts
+    Bytes process_file;           // where the model comes from a file, in addition to `staging`
+    Bytes staging;                // pinned buffers per GPU
+    Bytes headroom;             // of each GPU, that the runtime leaves free where it places layers
+    bool fits_experts = false;  // where it does, experts move to host memory before whole layers
     std::vector<std::string> full_caches;  // architectures whose sliding windows it ignores
     /// The year of the first builds whose layers with a window cache no more than that; absent:
     /// all.

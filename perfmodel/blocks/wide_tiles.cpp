@@ -43,14 +43,22 @@ Blocks blocks_for(const WideTiles& tiles, const OpTraffic& t, const ProductShape
                   double tokens) {
   const double all = tiles.tokens.value;
   if (2 * tokens > all) return {all, 1, tiles.rate.value, tiles.start.value};
-  if (has_single_blocks(t, p)) return {all / 2, 1, tiles.single_rate.value, tiles.start.value};
+  // Such a block does no more than one of all tokens.
+  if (has_single_blocks(t, p))
+    return {all / 2, 1, std::max(tiles.single_rate.value, tiles.rate.value / 2), tiles.start.value};
   return {all / 2, 2, tiles.half_rate.value, Seconds{}};
 }
 
-// Gate and up of an FFN, which one kernel multiplies. Attention has more than three matrices.
+bool is_float(const ProductShape& p) {
+  return !p.several_formats && info(p.format).block_elements == 1;
+}
+
+// Gate and up of an FFN, which one kernel multiplies. Attention has more than three matrices, and
+// no router.
 bool is_gate_and_up(const OpTraffic& t, const ProductShape& p) {
-  const ProductShape& out = t.products[WeightGroup::kOut];
-  return &p == &t.products[WeightGroup::kIn] && t.matrices <= 3 && out.rows > 0 &&
+  const ProductShape &out = t.products[WeightGroup::kOut], &other = t.products[WeightGroup::kOther];
+  const int beside = other.rows > 0 && is_float(other) ? 1 : 0;
+  return &p == &t.products[WeightGroup::kIn] && t.matrices <= 3 + beside && out.rows > 0 &&
          p.rows == 2 * (out.elements / out.rows);
 }
 
@@ -70,6 +78,16 @@ double sharing_blocks(double blocks, double parts, double units, double at_once)
 
 }  // namespace
 
+double untiled_share(const OpTraffic& t) {
+  double quants = 0, untiled = 0;
+  for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f) {
+    if (info(QuantFormat(f)).block_elements == 1) continue;
+    quants += t.weight_bytes_by_format[f];
+    if (!is_tiled(QuantFormat(f))) untiled += t.weight_bytes_by_format[f];
+  }
+  return quants > 0 ? untiled / quants : 0;
+}
+
 bool has_wide_tiles(const BlockEfficiency& blocks, const OpTraffic& t, double tokens) {
   if (!blocks.wide || t.routed || tokens < blocks.fp16_from_batch.value ||
       tokens > blocks.wide->until_batch.value)
@@ -80,7 +98,7 @@ bool has_wide_tiles(const BlockEfficiency& blocks, const OpTraffic& t, double to
       return false;
   const bool of_gate = is_gate_and_up(t, t.products[WeightGroup::kIn]);
   return std::ranges::all_of(t.products, [&](const ProductShape& p) {
-    if (p.rows == 0) return true;
+    if (p.rows == 0 || is_float(p)) return true;
     const std::uint64_t columns = p.elements / p.rows;
     if (columns % std::uint64_t(kPart) == 0) return true;
     // What gate and up write is whole parts in any case.
@@ -93,7 +111,7 @@ WideTilesTime wide_tiles_time(const WideTiles& tiles, const OpTraffic& t, double
                               const WideTilesGpu& gpu) {
   WideTilesTime sum{};
   for (const ProductShape& p : t.products) {
-    if (p.rows == 0) continue;
+    if (p.rows == 0 || is_float(p)) continue;
     const Blocks b = blocks_for(tiles, t, p, tokens);
     const double reached = gpu.rate.value * std::min(1.0, b.rate * gpu.power_share);
     const double parts = std::ceil(double(p.elements) / double(p.rows) / kPart);

@@ -11,6 +11,10 @@ namespace rigcast {
 /// in whole parts of 256 columns.
 bool has_wide_tiles(const BlockEfficiency& blocks, const OpTraffic& t, double tokens);
 
+/// Share of the bytes of quantized weights whose formats no tiles of these GPUs have: kernels of
+/// all GPUs multiply them.
+double untiled_share(const OpTraffic& t);
+
 struct WideTilesTime {
   Seconds compute;  // overlaps with reads
   Seconds start;    // of rounds of blocks: overlaps with nothing

@@ -20,15 +20,14 @@ std::vector<std::string> unmeasured_families(const StepContext& s, SpeedMetric m
 }
 
 ProfileInterval profile_interval(const StepContext& s, SpeedMetric metric, Regime regime) {
+  const auto& u = s.runtime.uncertainty;
+  const double share = (metric == SpeedMetric::kDecode ? u.decode : u.prefill).value;
   const auto* chips = s.runtime.spread(metric, name(regime));
-  if (!chips) {
-    const auto& u = s.runtime.uncertainty;
-    const double share = (metric == SpeedMetric::kDecode ? u.decode : u.prefill).value;
-    return {1 / (1 + share), 1 + share};
-  }
+  const ProfileInterval measured = chips ? ProfileInterval{chips->low, chips->high}
+                                         : ProfileInterval{1 / (1 + share), 1 + share};
   const auto* families = s.runtime.family_spread(metric, name(regime));
-  if (!families || unmeasured_families(s, metric, regime).empty()) return {chips->low, chips->high};
-  return {std::min(chips->low, families->low), std::max(chips->high, families->high)};
+  if (!families || unmeasured_families(s, metric, regime).empty()) return measured;
+  return {std::min(measured.low, families->low), std::max(measured.high, families->high)};
 }
 
 std::string unmeasured_text(const StepContext& s, const std::vector<std::string>& decode,
@@ -48,9 +47,15 @@ std::string unmeasured_text(const StepContext& s, const std::vector<std::string>
   const std::string_view intervals = decode.empty()    ? "the interval of prefill is"
                                      : prefill.empty() ? "the interval of decode is"
                                                        : "the intervals are";
-  return fmt::format("no measured {} of {} {}{}: {} {} of families left out of the fit", run,
-                     fmt::join(families, " and "), cpu ? "CPUs" : "GPUs", host, intervals,
-                     decode.empty() != prefill.empty() ? "that" : "those");
+  const bool one = decode.empty() != prefill.empty();
+  const auto* spread = s.runtime.family_spread(
+      decode.empty() ? SpeedMetric::kPrefill : SpeedMetric::kDecode, name(regime));
+  const bool assumed = spread && spread->rows == 0;
+  return fmt::format("no measured {} of {} {}{}: {} {}", run, fmt::join(families, " and "),
+                     cpu ? "CPUs" : "GPUs", host, intervals,
+                     assumed ? "assumed"
+                     : one   ? "that of families left out of the fit"
+                             : "those of families left out of the fit");
 }
 
 }  // namespace rigcast

@@ -5,11 +5,10 @@
 #include <optional>
 
 #include "core/hardware/gpu_architecture.hpp"
-#include "core/scenario/batch_limits.hpp"
 #include "perfmodel/blocks/between_products.hpp"
 #include "perfmodel/blocks/wave_quantization.hpp"
-#include "perfmodel/blocks/wide_tiles.hpp"
 #include "perfmodel/cost/block_attention.hpp"
+#include "perfmodel/cost/block_products.hpp"
 #include "perfmodel/cost/kernel_cost.hpp"
 #include "perfmodel/cost/latent_cost.hpp"
 #include "perfmodel/cost/matmul_split.hpp"
@@ -51,14 +50,6 @@ Seconds score_passes(const StepContext& s, const GpuPart& gpu, const OpTraffic& 
   return Bytes{s.runtime.batch.score_bytes.value * scores} / gpu.bandwidth.value;
 }
 
-// A GPU whose power limit is low for its rate runs large products below that rate. `usual`: watts
-// per TFLOP/s of a desktop card; more than twice as many watts no longer help.
-double power_share(const StepContext& s, const GpuPart& gpu, FlopsPerSecond rate, double usual) {
-  if (!gpu.board_power) return 1.0;
-  const double watts = gpu.board_power->value.value / (rate.value / 1e12);
-  return std::pow(std::clamp(watts / usual, 0.2, 2.0), s.runtime.batch.power.value);
-}
-
 bool is_cuda_or_rocm(const StepContext& s) {
   return s.settings.backend == Backend::kCuda || s.settings.backend == Backend::kRocm;
 }
@@ -93,130 +84,6 @@ bool expands_weights(const StepContext& s, const GpuPart& gpu, const OpTraffic& 
 double rate_of_tiles(const StepContext& s, const GpuPart& gpu) {
   const bool dots = has_float_units_alone(s, gpu) && gpu.fp32;
   return (dots ? dot_rate(gpu) : tile_rate(gpu)).value.value;
-}
-
-double units_of(const GpuPart& gpu) { return gpu.units ? double(*gpu.units) : 0.0; }
-
-// Matrix units multiply 8, 16, 32 or more columns at once; fewer tokens take as long.
-double multiplied_columns(double tokens, double most) {
-  double columns = 8;
-  while (columns < std::min(tokens, most)) columns *= 2;
-  return std::max(columns, tokens);
-}
-
-// From the end of a batch's kernel to the start of the next, which has been launched by then.
-Seconds kernel_gap(const StepContext& s, const GpuPart& gpu) {
-  return s.runtime.backends[std::size_t(s.settings.backend)].launch.value *
-         (s.runtime.gpu_efficiency(gpu).launch.value * s.runtime.blocks->gap.value);
-}
-
-bool takes_wide_tiles(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
-                      TokenCount tokens) {
-  const BlockEfficiency& blocks = *s.runtime.blocks;
-  // Of an FFN without a gate long batches are written out.
-  return blocks.is_of(gpu.architecture) && s.model.gated_ffn &&
-         has_wide_tiles(blocks, t, double(tokens));
-}
-
-// True if the engine writes a batch's quantized weights out as FP16: of a long one, and of every
-// one where no kernels multiply them as they lie.
-bool is_written_out(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
-                    TokenCount tokens) {
-  const BlockEfficiency& blocks = *s.runtime.blocks;
-  if (t.routed) return false;
-  if (std::ranges::count(blocks.writes_out, gpu.architecture) > 0) return true;
-  return double(tokens) >= blocks.fp16_from_batch.value && !takes_wide_tiles(s, gpu, t, tokens);
-}
-
-// By how much weights take longer to read than at the full rate, because a batch's tiles of
-// quantized ones reach a share of it.
-double tile_read_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
-                      TokenCount tokens) {
-  const auto& blocks = s.runtime.blocks;
-  if (!blocks || has_token_kernels(s, tokens) || is_written_out(s, gpu, t, tokens)) return 1;
-  double quants = 0;
-  for (std::size_t f = 0; f < t.weight_bytes_by_format.size(); ++f)
-    if (format_group(QuantFormat(f)) != FormatGroup::kFloat) quants += t.weight_bytes_by_format[f];
-  const double all = t.weight_bytes();
-  return all > 0 ? 1 + quants / all * (1 / blocks->tile_read.value - 1) : 1;
-}
-
-// Time of a library's products with FP16 weights, which it reads while it computes; `share`: of the
-// FLOPs. A profile's share of the rate may be that of GPUs with less power: none passes the rate.
-Seconds block_float_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t, double n,
-                         Bytes fp16, double share) {
-  const double tile = s.runtime.blocks->gemm_tile.value;
-  const FlopsPerSecond rate = gemm_rate(gpu).value;
-  const double reached =
-      std::min(1.0, s.runtime.gpu_efficiency(gpu).gemm.value * power_share(s, gpu, rate, 1.2));
-  const double gemm = rate.value * reached * wave_efficiency(t, n, {tile, tile, units_of(gpu)});
-  return std::max(fp16 / (gpu.bandwidth.value * s.runtime.batch.expand.value),
-                  Seconds{t.matmul_flops * share / gemm});
-}
-
-// Of quantized weights that one kernel per matrix writes out as FP16. Both pass through VRAM.
-Seconds block_written_out_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
-                               double n, const MatmulSplit& split) {
-  const Bytes fp16{2.0 * split.elements};
-  const double share = split.elements > 0 ? 1.0 - split.floats : 0.0;
-  const Seconds gaps = kernel_gap(s, gpu) * (share > 0 ? double(t.matrices) : 0.0);
-  return (Bytes{split.quant_bytes} + fp16) / (gpu.bandwidth.value * s.runtime.batch.expand.value) +
-         block_float_time(s, gpu, t, n, fp16, share) + gaps;
-}
-
-// Probability that a token of a batch is for a given expert.
-double share_of_expert(const StepContext& s) {
-  const MixtureOfExperts& moe = *s.model.moe;
-  return std::clamp(double(moe.experts_used) / std::max(1, moe.experts), 0.0, 1.0);
-}
-
-// Of quantized weights that tiles multiply as they lie.
-Seconds block_tiles_time(const StepContext& s, const GpuPart& gpu, const OpTraffic& t, double n,
-                         const MatmulSplit& split) {
-  const BatchEfficiency& batch = s.runtime.batch;
-  const BlockEfficiency& blocks = *s.runtime.blocks;
-  const FlopsPerSecond quants = tile_rate(gpu).value;
-  const double shared = std::max(t.tokens_per_weight, 1e-9);
-  const BlockShape cut{blocks.tile_rows.value, blocks.tile_tokens.value, units_of(gpu)};
-  const double tiles = quants.value * s.runtime.gpu_efficiency(gpu).tiles.value *
-                       power_share(s, gpu, quants, 0.6) *
-                       (t.routed ? experts_share(s, gpu) : wave_efficiency_of_largest(t, n, cut));
-  const double columns =
-      t.routed && blocks.expert_half_rate_batch
-          ? columns_of_parts(n, share_of_expert(s), kMaxRoutedTokens,
-                             blocks.expert_half_rate_batch->value, blocks.tile_tokens.value)
-          : multiplied_columns(shared, blocks.tile_tokens.value) + batch.tile_half_rate_batch.value;
-  return Seconds{t.matmul_flops / shared * columns * split.quants_scaled / tiles};
-}
-
-// A batch's products on kernels whose thread-block shapes are known.
-struct BlockProducts {
-  Seconds compute;  // overlaps with reads
-  Seconds start;    // of kernels that fill and drain: overlaps with nothing
-};
-
-// Nobody has measured the tiles of other GPUs: these take no longer than what a library does on all
-// of them.
-BlockProducts block_products(const StepContext& s, const GpuPart& gpu, const OpTraffic& t,
-                             TokenCount tokens) {
-  const MatmulSplit split = split_matmul(s, gpu, t);
-  const double n = double(tokens);
-  const Seconds of_floats =
-      block_float_time(s, gpu, t, n, Bytes{t.weight_bytes() - split.quant_bytes}, split.floats);
-  if (is_written_out(s, gpu, t, tokens))
-    return {of_floats + block_written_out_time(s, gpu, t, n, split), {}};
-  if (split.floats < 1 && takes_wide_tiles(s, gpu, t, tokens)) {
-    const FlopsPerSecond rate = gemm_rate(gpu).value;
-    const WideTilesTime wide = wide_tiles_time(
-        *s.runtime.blocks->wide, t, n, {units_of(gpu), rate, power_share(s, gpu, rate, 1.2)});
-    return {of_floats + wide.compute * (1 - split.floats), wide.start * (1 - split.floats)};
-  }
-  const double tiled_kernels = product_kernels(s, t) * (1.0 - split.floats);
-  const BlockProducts tiled{of_floats + block_tiles_time(s, gpu, t, n, split),
-                            s.runtime.blocks->tile_start.value * tiled_kernels};
-  if (t.routed || s.runtime.blocks->is_of(gpu.architecture)) return tiled;
-  const Seconds written_out = of_floats + block_written_out_time(s, gpu, t, n, split);
-  return tiled.compute + tiled.start < written_out ? tiled : BlockProducts{written_out, {}};
 }
 
 // Seconds per FLOP of quantized products at full rate. Matrix units multiply the tiles; every unit
@@ -479,7 +346,8 @@ Seconds batch_attention_time(const StepContext& s, const GpuPart& gpu, const OpT
     return latent_attention_time(s, gpu, t);
   const double flops = computed_flops(s, t, tokens);
   if (!s.settings.flash_attention) return separate_attention_time(s, gpu, flops);
-  Seconds products{flops / (gemm_rate(gpu).value.value * share)};
+  const FlopsPerSecond rate = s.runtime.blocks ? fp16_rate(gpu) : gemm_rate(gpu).value;
+  Seconds products{flops / (rate.value * share)};
   if (gpu.fp16_tensor && !s.runtime.blocks && t.flops_of_score > 0)
     products += Seconds{
         flops / t.flops_of_score * s.runtime.batch.score_cycles.value / unit_rate(gpu).value /
@@ -523,11 +391,15 @@ OpCost under_power_limit(const GpuPart& part, OpCost cost) {
   return cost;
 }
 
-// True where a batch's kernels were measured on other GPUs alone, and nothing is known of its own.
+// True where a batch's kernels were measured on other GPUs alone.
 bool has_unknown_blocks(const StepContext& s, const GpuPart& gpu) {
-  const auto& blocks = s.runtime.blocks;
-  return blocks && !blocks->is_of(gpu.architecture) &&
-         std::ranges::count(blocks->writes_out, gpu.architecture) == 0;
+  return s.runtime.blocks && !s.runtime.blocks->is_of(gpu.architecture);
+}
+
+// True where experts are computed for one token after the other, as no kernels multiply a batch's
+// weights as they lie.
+bool takes_experts_in_turns(const StepContext& s, const GpuPart& gpu, const OpTraffic& t) {
+  return t.routed && std::ranges::count(s.runtime.blocks->writes_out, gpu.architecture) > 0;
 }
 
 OpCost cost_of_kernels(const StepContext& s, std::size_t gpu, const OpTraffic& t, TokenCount tokens,
@@ -587,12 +459,14 @@ OpCost cost_of_kernels(const StepContext& s, std::size_t gpu, const OpTraffic& t
 OpCost gpu_cost(const StepContext& s, std::size_t gpu, const OpTraffic& t, TokenCount tokens,
                 double kernels, bool in_graph) {
   const OpCost cost = cost_of_kernels(s, gpu, t, tokens, kernels, in_graph);
-  if (tokens <= 1 || !has_unknown_blocks(s, s.rig.gpus[gpu])) return cost;
+  const GpuPart& part = s.rig.gpus[gpu];
+  if (tokens <= 1 || !has_unknown_blocks(s, part)) return cost;
   const OpCost of_one = cost_of_kernels(s, gpu, of_one_token(t, double(tokens)), 1, kernels, false);
-  const OpCost in_turns = of_one * double(tokens);
-  const bool is_faster =
-      time_alone(s, in_turns, DeviceIndex(gpu)) < time_alone(s, cost, DeviceIndex(gpu));
-  return is_faster ? in_turns : cost;
+  if (takes_experts_in_turns(s, part, t)) return of_one * double(tokens);
+  // A batch takes no less than one of its tokens.
+  const bool is_less =
+      time_alone(s, cost, DeviceIndex(gpu)) < time_alone(s, of_one, DeviceIndex(gpu));
+  return is_less ? of_one : cost;
 }
 
 }  // namespace rigcast

@@ -5,7 +5,7 @@
 
 #include "core/hardware/cpu_architecture.hpp"
 #include "core/hardware/gpu_architecture.hpp"
-#include "perfmodel/cost/correction.hpp"
+#include "perfmodel/context/correction.hpp"
 
 namespace rigcast {
 namespace {
@@ -92,10 +92,15 @@ double cache_bytes(const StepContext& s, const OpTraffic& t, const GpuPart* gpu)
   return kv + 2.0 * (double(s.model.heads) / kv_heads(s, t)) * t.kv_read_bytes;
 }
 
-double experts_share(const StepContext& s, const GpuPart& gpu) {
-  const BlockEfficiency& blocks = *s.runtime.blocks;
-  const bool is_other = blocks.other_experts && !blocks.is_of(gpu.architecture);
-  return s.runtime.batch.experts.value * (is_other ? blocks.other_experts->value : 1.0);
+double power_share(const StepContext& s, const GpuPart& gpu, FlopsPerSecond rate, double usual) {
+  if (!gpu.board_power) return 1.0;
+  const double watts = gpu.board_power->value.value / (rate.value / 1e12);
+  return std::pow(std::clamp(watts / usual, 0.2, 2.0), s.runtime.batch.power.value);
+}
+
+double share_of_expert(const StepContext& s) {
+  const MixtureOfExperts& moe = *s.model.moe;
+  return std::clamp(double(moe.experts_used) / std::max(1, moe.experts), 0.0, 1.0);
 }
 
 double kv_heads(const StepContext& s, const OpTraffic& t) {

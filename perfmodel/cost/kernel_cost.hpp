@@ -39,9 +39,16 @@ std::optional<Hertz> clock_of_one_core(const CpuPart& cpu);
 /// As fast as rows of the chip and the rig's own runs were, for a batch of `tokens` on a device.
 OpCost corrected(const StepContext& context, OpCost cost, TokenCount tokens, DeviceIndex device);
 
-/// The share of the rate of quantized tiles that a batch's experts reach on this GPU, where thread
-/// blocks are known.
-double experts_share(const StepContext& context, const GpuPart& gpu);
+/// A GPU whose power limit is low for its rate runs large products below that rate. `usual`: watts
+/// per TFLOP/s of a desktop card; more than twice as many watts no longer help.
+double power_share(const StepContext& context, const GpuPart& gpu, FlopsPerSecond rate,
+                   double usual);
+
+/// 0: unknown.
+inline double units_of(const GpuPart& gpu) { return gpu.units ? double(*gpu.units) : 0.0; }
+
+/// Probability that a token of a batch is for a given expert.
+double share_of_expert(const StepContext& context);
 
 /// The heads of keys and values that the operation's attention has.
 double kv_heads(const StepContext& context, const OpTraffic& traffic);

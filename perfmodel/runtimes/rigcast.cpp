@@ -37,8 +37,8 @@ EndMatrices RigcastEngine::end_matrices(const StepContext& s, const Placement& p
   return ends;
 }
 
-bool RigcastEngine::loads_cublas(const MemoryContext& s, const Placement& p) const {
-  return engine_loads_cublas(s, p);
+CublasKernels RigcastEngine::cublas_kernels(const MemoryContext& s, const Placement& p) const {
+  return engine_cublas_kernels(s, p);
 }
 
 // Mirrors padded_rows (engine/backends/cuda/batch/step_rows.cpp) and warm_up_decode (warm_up.cpp).

@@ -21,7 +21,8 @@ class RigcastEngine : public RuntimeModel {
   /// and a GPU takes rows from the other.
   EndMatrices end_matrices(const StepContext& context, const Placement& placement) const override;
   bool opens_gpu_always() const override { return true; }
-  bool loads_cublas(const MemoryContext& context, const Placement& placement) const override;
+  CublasKernels cublas_kernels(const MemoryContext& context,
+                               const Placement& placement) const override;
   /// For each number of rows that steps are filled up to, and contexts of up to 512, 1,024 and
   /// 2,048 tokens: one that takes the likeliest tokens, and one that draws.
   int recorded_graphs(const MemoryContext& context, const Placement& placement) const override;

@@ -10,6 +10,7 @@
 
 #include "core/scenario/batch_limits.hpp"
 #include "core/scenario/engine_sizes.hpp"
+#include "perfmodel/cost/block_products.hpp"
 #include "perfmodel/runtimes/prefill_device.hpp"
 #include "perfmodel/runtimes/rigcast_policy.hpp"
 
@@ -362,9 +363,11 @@ Bytes engine_untouched_buffer_bytes(const MemoryContext& s, const Placement& p) 
   return Bytes{std::max(0.0, all - double(kept) / double(rows) * all - hidden)};
 }
 
+namespace {
+
 // Mirrors begin_loading_products (engine/backends/cuda/make_cuda_executor.cu) and is_small_batch
 // (engine/backends/cuda/forward/batch_products.cu).
-bool engine_loads_cublas(const MemoryContext& s, const Placement& p) {
+bool loads_cublas(const MemoryContext& s, const Placement& p) {
   if (s.settings.ubatch > kMaxSmallBatch) return true;
   const Batch batch = s.longest_batch();
   if (batch.tokens() <= kFewTokens) return false;
@@ -377,6 +380,31 @@ bool engine_loads_cublas(const MemoryContext& s, const Placement& p) {
   for (int l = 0; l < s.model.layers; ++l)
     if (prefill_device(s, p, batch, l) != kHost && has_floats[std::size_t(l)]) return true;
   return false;
+}
+
+// True if cuBLAS multiplies gate and up of an FFN that all tokens pass: their products are F16.
+bool has_gates_by_cublas(const MemoryContext& s, const Placement& p) {
+  const Batch batch = s.longest_batch();
+  for (int l = 0; s.model.gated_ffn && l < s.model.layers; ++l) {
+    const bool shared = s.model.is_moe_layer(l) && s.model.moe->shared_ffn > 0;
+    const DeviceIndex gpu = prefill_device(s, p, batch, l);
+    if (gpu == kHost || !s.model.has_ffn(l) || (s.model.is_moe_layer(l) && !shared)) continue;
+    const OpTraffic t = ffn_traffic(s.model, s.tensors, l, batch.tokens());
+    // Without known kernels nothing tells.
+    if (!s.runtime.blocks || writes_out_weights(s, s.rig.gpus[std::size_t(gpu)], t, batch.tokens()))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+// Those with results in F16 are loaded ahead for models without experts, else when they are used
+// first.
+CublasKernels engine_cublas_kernels(const MemoryContext& s, const Placement& p) {
+  if (!loads_cublas(s, p)) return CublasKernels::kNone;
+  const bool all = !s.model.moe || s.model.mla || has_gates_by_cublas(s, p);
+  return all ? CublasKernels::kAll : CublasKernels::kFloatResults;
 }
 
 void add_engine_weight_buffers(const MemoryContext& s, const Placement& p, MemoryPlan& plan) {

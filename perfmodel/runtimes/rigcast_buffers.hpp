@@ -13,9 +13,9 @@ Bytes engine_buffers(const MemoryContext& context, const Placement& placement, D
 /// place.
 Bytes engine_untouched_buffer_bytes(const MemoryContext& context, const Placement& placement);
 
-/// RuntimeModel::loads_cublas: true if a ubatch may be longer than the kernels for quantized
+/// RuntimeModel::cublas_kernels: some if a ubatch may be longer than the kernels for quantized
 /// weights support, or if a batch of the prompt meets float weights.
-bool engine_loads_cublas(const MemoryContext& context, const Placement& placement);
+CublasKernels engine_cublas_kernels(const MemoryContext& context, const Placement& placement);
 
 /// RuntimeModel::add_weight_buffers.
 void add_engine_weight_buffers(const MemoryContext& context, const Placement& placement,

@@ -33,6 +33,13 @@ struct ColdSplit {
 };
 
 /// Keys and values that a prompt's last step moves from a GPU to the host.
+/// Kernels of cuBLAS that a run loads, which occupy host memory.
+enum class CublasKernels {
+  kNone,
+  kFloatResults,  // those whose results are F32
+  kAll,           // and those whose results are F16
+};
+
 struct KvTransfer {
   DeviceIndex from = kHost;
   Bytes bytes;
@@ -70,8 +77,9 @@ class RuntimeModel {
   }
   /// True if the program opens the first GPU even when the placement puts nothing on it.
   virtual bool opens_gpu_always() const { return false; }
-  /// True if the run loads cuBLAS, whose kernels occupy host memory.
-  virtual bool loads_cublas(const MemoryContext&, const Placement&) const { return false; }
+  virtual CublasKernels cublas_kernels(const MemoryContext&, const Placement&) const {
+    return CublasKernels::kNone;
+  }
   /// Graphs of steps of many sequences that a server records before its first request, which occupy
   /// host memory.
   virtual int recorded_graphs(const MemoryContext&, const Placement&) const { return 0; }

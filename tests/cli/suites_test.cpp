@@ -74,7 +74,11 @@ std::set<std::string> configurations(const std::string& suite) {
 }
 
 std::set<std::string> fitted() {
-  static const std::set<std::string> all = configurations("gpu-fit");
+  static const std::set<std::string> all = [] {
+    std::set<std::string> both = configurations("gpu-fit");
+    both.merge(configurations("gpu-fit-2"));
+    return both;
+  }();
   return all;
 }
 

@@ -201,9 +201,8 @@ TEST_CASE("Of a window, a prompt's last token sees its tokens", "[gpu]") {
   CHECK(keys(9000, 100) == 512);
 }
 
-TEST_CASE(
-    "A batch on GPUs of which nobody has measured one takes no longer than its tokens in turn",
-    "[gpu]") {
+TEST_CASE("A batch on GPUs of which nobody has measured one takes no less than one of its tokens",
+          "[gpu]") {
   const std::string measured = "\narchitectures = [\"hopper\"]\nwrites_out = [\"turing\"]\n";
   const Scenario own = of_gpu("hopper", std::string(kProfile) + kBlocks + measured);
   const Scenario other = of_gpu("pascal", std::string(kProfile) + kBlocks + measured);
@@ -215,18 +214,13 @@ TEST_CASE(
     if (routed) t.tokens_per_weight = std::max(1.0, double(tokens) / 4);
     return time_alone(s, gpu_cost(s, 0, t, tokens, 5), 0).value;
   };
-  for (const bool routed : {false, true}) {
-    for (TokenCount tokens = 1; tokens < 64; ++tokens) {
-      CHECK(time(other, tokens + 1, routed) <=
-            (1 + 1e-9) * double(tokens + 1) * time(other, 1, false));
+  for (const bool routed : {false, true})
+    for (TokenCount tokens = 1; tokens < 64; ++tokens)
       CHECK(time(other, tokens + 1, routed) >= (1 - 1e-9) * time(other, tokens, routed));
-    }
-  }
   // Kernels that were measured are as they are; where weights are written out, they are.
   CHECK(time(own, 2, false) > 2 * time(own, 1, false));
   const double fp16 = 2 * kElements * 2 / kBandwidth;  // written and read
   CHECK(time(turing, 2, false) > fp16);
-  CHECK(time(other, 2, false) < fp16);
 }
 
 TEST_CASE("A batch's weights are written out as halves, or are multiplied as they lie", "[gpu]") {
@@ -324,4 +318,80 @@ TEST_CASE("Experts of a long batch are multiplied by parts", "[gpu]") {
   };
   CHECK(compute(2048) == Approx(2 * compute(1024)));
   CHECK(compute(1024) < 1.9 * compute(512));  // wider groups
+}
+
+namespace {
+
+// Kernels that were measured on Hopper; of Turing it is known that it has none for quantized
+// weights.
+Scenario measured_on_hopper(const char* architecture) {
+  Scenario s = of_gpu(architecture, std::string(kProfile) + kBlocks +
+                                        "architectures = [\"hopper\"]\n"
+                                        "writes_out = [\"turing\"]\n"
+                                        "other_tiles = 0.5\n"
+                                        "half_rate_flops = 4000\n");
+  GpuPart& card = s.rig.gpus.front();
+  card.fp16_tensor = {40_TFLOPs, SourceKind::kSpec, "a test"};
+  card.fp16_tensor_fp16acc = {80_TFLOPs, SourceKind::kSpec, "a test"};
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("Products have sums in F32, however fast sums in FP16 would be", "[gpu]") {
+  const Scenario s = measured_on_hopper("ampere");
+  const OpTraffic t = product(4096, QuantFormat::kF16);
+  const double floor = t.matmul_flops / 40e12;
+  CHECK(seconds(s, t, 4096) >= floor);
+  Scenario without = s;
+  without.rig.gpus.front().fp16_tensor_fp16acc.reset();
+  CHECK(seconds(without, t, 4096) == Approx(seconds(s, t, 4096)));
+}
+
+TEST_CASE("A longer batch of floats takes no less time", "[gpu]") {
+  Scenario s = measured_on_hopper("hopper");
+  s.rig.gpus[0].units = 132;
+  OpTraffic t = product(1, QuantFormat::kF16);
+  t.products[WeightGroup::kIn] = {6144, 6144ull * 4096, QuantFormat::kF16};
+  double before = 0;
+  for (TokenCount tokens = 65; tokens <= 1100; ++tokens) {
+    OpTraffic own = t;
+    own.matmul_flops *= double(tokens);
+    own.tokens_per_weight = double(tokens);
+    const double now = seconds(s, own, tokens);
+    INFO(tokens);
+    CHECK(now >= before * (1 - 1e-9));
+    before = now;
+  }
+}
+
+TEST_CASE("Without kernels for a batch's quantized weights, experts take token after token",
+          "[gpu]") {
+  const auto time = [](const char* architecture, TokenCount tokens) {
+    Scenario s = measured_on_hopper(architecture);
+    s.model = qwen3_30b_a3b();
+    OpTraffic t = product(double(tokens) / 16, QuantFormat::kQ4_K);
+    t.routed = true;
+    return time_alone(s, gpu_cost(s, 0, t, tokens, 2), 0).value;
+  };
+  CHECK(time("turing", 40) == Approx(2 * time("turing", 20)));
+  CHECK(time("ampere", 40) < 1.5 * time("ampere", 20));
+}
+
+TEST_CASE("Tiles of other GPUs are slower, and reach half of their rate by their own units",
+          "[gpu]") {
+  const auto compute = [](const Scenario& s, QuantFormat format) {
+    return seconds(s, product(32, format), 32);
+  };
+  using enum QuantFormat;
+  const Scenario hopper = measured_on_hopper("hopper"), ampere = measured_on_hopper("ampere");
+  // Formats without tiles of Hopper's have the kernels of all.
+  CHECK(compute(hopper, kQ3_K) == Approx(2 * compute(hopper, kQ4_K)));
+  CHECK(compute(ampere, kQ3_K) == Approx(compute(ampere, kQ4_K)));
+  Scenario alike = ampere;  // a GPU with as many FLOPs a cycle
+  const GpuPart& card = alike.rig.gpus.front();
+  alike.runtime.blocks->half_rate_flops->value = 40e12 / unit_rate(card).value;
+  CHECK(compute(alike, kQ4_K) == Approx(2 * compute(hopper, kQ4_K)));
+  alike.runtime.blocks->half_rate_flops->value *= 4;
+  CHECK(compute(alike, kQ4_K) < 2 * compute(hopper, kQ4_K));
 }

@@ -1,6 +1,6 @@
 // Storage of a correction by own runs, and its effect on forecasts.
 
-#include "perfmodel/cost/correction.hpp"
+#include "perfmodel/context/correction.hpp"
 #include "core/hardware/rig_correction.hpp"
 
 #include <cmath>

@@ -26,7 +26,7 @@ WideTiles tiles() {
   w.start = figure(Seconds{10e-6});
   w.rate = figure(0.5);
   w.half_rate = figure(0.25);
-  w.single_rate = figure(0.2);
+  w.single_rate = figure(0.4);
   return w;
 }
 
@@ -98,11 +98,14 @@ TEST_CASE("Wide tiles take rounds of blocks", "[gpu]") {
   using enum QuantFormat;
   OpTraffic large = product_of(100 * 128, 4096, kQ6_K);
   const auto of_single = [&] { return wide_tiles_time(tiles(), large, 100, gpu); };
-  CHECK(of_single().compute.value == Approx(of_block / 2 / (0.2e15 / 100)));
+  CHECK(of_single().compute.value == Approx(of_block / 2 / (0.4e15 / 100)));
   CHECK(of_single().start.value == Approx(10e-6));
+  WideTiles slow = tiles();
+  slow.single_rate = figure(0.1);  // such a block does no more than one of all tokens
+  CHECK(wide_tiles_time(slow, large, 100, gpu).compute.value == Approx(of_block / (0.5e15 / 100)));
   large.products[WeightGroup::kIn].format = kQ4_K;  // as the first of several
   large.products[WeightGroup::kIn].several_formats = true;
-  CHECK(of_single().compute.value == Approx(of_block / 2 / (0.2e15 / 100)));
+  CHECK(of_single().compute.value == Approx(of_block / 2 / (0.4e15 / 100)));
   large.weight_bytes_by_format[std::size_t(kQ6_K)] = 0;
   CHECK(of_single().compute.value == Approx(of_block / 4 / (0.25e15 / 200)));
   CHECK(of_single().start.value == 0);
@@ -149,6 +152,31 @@ TEST_CASE("Wide tiles have weights of some formats, in whole parts, and batches 
   OpTraffic narrow = product_of(2 * 224, 4096, kQ4_K);
   narrow.products[WeightGroup::kOut] = {4096, 4096ull * 224, kQ5_0};
   CHECK(!has_wide_tiles(blocks, narrow, 512));
+}
+
+TEST_CASE("A router beside an FFN that all tokens pass leaves it its wide tiles", "[gpu]") {
+  using enum QuantFormat;
+  OpTraffic ffn = product_of(2 * 3072, 2560, kQ4_K);
+  ffn.products[WeightGroup::kOut] = {2560, 2560ull * 3072, kQ4_K};
+  ffn.matrices = 3;
+  const WideTilesGpu gpu{1000, {1e15}, 1};
+  const double alone = wide_tiles_time(tiles(), ffn, 256, gpu).compute.value;
+  ffn.products[WeightGroup::kOther] = {64, 64ull * 2560, kF32};
+  ffn.weight_bytes_by_format[std::size_t(kF32)] = 1;
+  ffn.matrices = 4;
+  CHECK(has_wide_tiles(blocks_with_tiles(), ffn, 256));
+  CHECK(wide_tiles_time(tiles(), ffn, 256, gpu).compute.value == Approx(alone));
+}
+
+TEST_CASE("The share of weights that no tiles of Hopper have is told by bytes", "[gpu]") {
+  using enum QuantFormat;
+  OpTraffic t;
+  CHECK(untiled_share(t) == 0);
+  t.weight_bytes_by_format[std::size_t(kQ4_K)] = 300;
+  t.weight_bytes_by_format[std::size_t(kF32)] = 500;
+  CHECK(untiled_share(t) == 0);
+  t.weight_bytes_by_format[std::size_t(kQ3_K)] = 100;
+  CHECK(untiled_share(t) == Approx(0.25));
 }
 
 TEST_CASE("Warpgroups attend over a quantized cache as fast as it is converted", "[gpu]") {

@@ -114,6 +114,39 @@ TEST_CASE("A family that nobody measured has a wider interval, and the report sa
   }
 }
 
+TEST_CASE("What the project's own engine was not run on has assumed intervals, and says so",
+          "[simulate]") {
+  const auto on = [](const char* gpu) {
+    return forecast({{"runtime.name", "rigcast"}, {"rig.gpu", gpu}, {"workload.start", "resident"}},
+                    without_cliffs());
+  };
+  const Report measured = on("h200-sxm"), other = on("rtx-3090");
+  CHECK(measured.unmeasured.decode.empty());
+  CHECK_FALSE(warns(measured, "no measured run"));
+  CHECK(other.unmeasured.prefill == std::vector<std::string>{"ampere"});
+  CHECK(warns(other, "no measured run of ampere GPUs: the intervals are assumed"));
+  CHECK(width(other) > 1.5 * width(measured));
+}
+
+TEST_CASE("Neighbouring layers that are bound by different parts are merged without loss of time",
+          "[simulate]") {
+  // Weights of Q4_K_M differ from layer to layer.
+  for (const char* tokens : {"19", "20", "21"}) {
+    const auto prefill = [&](Fidelity fidelity) {
+      return forecast({{"runtime.name", "rigcast"},
+                       {"rig.gpu", "a100-sxm-80gb"},
+                       {"model.name", "deepseek-v2-lite"},
+                       {"placement.gpu_layers", "28"},
+                       {"workload.start", "resident"},
+                       {"workload.prompt_tokens", tokens}},
+                      without_cliffs(fidelity))
+          .prefill_tokens_per_s;
+    };
+    INFO(tokens);
+    CHECK(prefill(Fidelity::kSweep) == Approx(prefill(Fidelity::kExact)).epsilon(0.01));
+  }
+}
+
 TEST_CASE("Runs on a board tell nothing of decode on a PC, and the note says that they exist",
           "[simulate]") {
   // The rows of Polaris are of a board alone; those of Turing on a board have no prompts.

@@ -299,7 +299,7 @@ TEST_CASE("A GPU of no layer has its buffers all the same", "[memory]") {
 TEST_CASE("The process takes of RAM what cuBLAS does where batches may go through it", "[memory]") {
   Scenario s = own(llama_3_8b());
   s.runtime.memory.process_gpu = 200_MiB;
-  s.runtime.memory.process_cublas = s.runtime.memory.process_experts = 0_B;
+  s.runtime.memory.process_cublas = s.runtime.memory.process_cublas_floats = 0_B;
   const double without = host(plan_of(s, 33)).staging.value;
   const auto with = [&](int layers) { return host(plan_of(s, layers)).staging.value - without; };
   s.runtime.memory.process_cublas = 170_MiB;
@@ -319,10 +319,10 @@ TEST_CASE("Kernels of experts alone take less RAM, whatever mixes tokens before 
   ModelSpec model = qwen3_30b_a3b();
   const auto taken = [&] {
     Scenario s = own(model);
-    s.runtime.memory.process_cublas = s.runtime.memory.process_experts = 0_B;
+    s.runtime.memory.process_cublas = s.runtime.memory.process_cublas_floats = 0_B;
     const double without = host(plan_of(s, model.layers + 1)).staging.value;
     s.runtime.memory.process_cublas = 170_MiB;
-    s.runtime.memory.process_experts = 60_MiB;
+    s.runtime.memory.process_cublas_floats = 60_MiB;
     return host(plan_of(s, model.layers + 1)).staging.value - without;
   };
   CHECK(taken() == Approx(60 * 0x1p20));

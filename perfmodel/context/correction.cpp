@@ -1,4 +1,4 @@
-#include "perfmodel/cost/correction.hpp"
+#include "perfmodel/context/correction.hpp"
 
 #include <algorithm>
 #include <cmath>
