@@ -151,9 +151,9 @@ struct BlockEfficiency {
   // Factor on the rate of tiles, of experts as well, on GPUs that are not among `architectures`,
   // and of formats that have no tiles on those: other kernels multiply them. Absent: 1.
   std::optional<Sourced<double>> other_tiles;
-  // FP16 FLOPs for each cycle of a unit of GPUs on which batches of half the rate were fitted: what
-  // is done with weights besides multiplying them takes lanes, so that a GPU whose matrix units are
-  // slower reaches half of its rate with fewer tokens. Absent: with as many.
+  // FP16 FLOPs in a cycle of a unit (SM) of the GPUs on which tile_half_rate_batch and
+  // expert_half_rate_batch were fitted. Unpacking weights takes lanes: a GPU with slower matrix
+  // units reaches half of its rate with fewer tokens. Absent: with as many.
   std::optional<Sourced<double>> half_rate_flops;
   Sourced<double> fp16_from_batch;  // batch size from which quantized weights are written out as
                                     // FP16, but for wide tiles

@@ -109,9 +109,8 @@ std::vector<std::string> notes_on_batches(const RuntimeProfile& runtime, const R
   return {fmt::format(
       "no measured load of {} on {} GPUs: {}", runtime.name, other->architecture,
       writes_out ? "steps of several sequences write all weights out as FP16 there"
-                 : "steps of several sequences are forecast by kernels of others, and bounded by "
-                   "what every GPU can do: weights written out as FP16, or one sequence after the "
-                   "other")};
+                 : "steps of several sequences are forecast by what kernels reach on an H200, "
+                   "scaled by this GPU's rates")};
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
 // A batch's products on kernels whose thread-block shapes are known: those of the project's own
-// engine.
+// engine. All but fp16_rate() and tile_read_time() need a profile with `[blocks]`.
 
 #include "core/model/traffic.hpp"
 #include "perfmodel/context/step_context.hpp"
