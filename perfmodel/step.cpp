@@ -1,13 +1,15 @@
 #include "perfmodel/step.hpp"
 
 #include <algorithm>
+#include <optional>
 
+#include "core/model/kv_bytes.hpp"
 #include "perfmodel/cost/attention_mask.hpp"
 #include "perfmodel/cost/kernel_cost.hpp"
 #include "perfmodel/cost/kv_fetch.hpp"
 #include "perfmodel/cost/last_level_cache.hpp"
 #include "perfmodel/page_in.hpp"
-#include "perfmodel/runtimes/prefill_device.hpp"
+#include "perfmodel/runtimes/prefill_devices.hpp"
 #include "perfmodel/runtimes/runtime_models.hpp"
 
 namespace rigcast {
@@ -27,13 +29,15 @@ class StepBuilder {
         phase_(phase),
         logits_rows_(logits_rows),
         in_graph_(decode() && batch.sequences.size() > 1 &&
-                  rules_.records_batches(s, p, rules_.cold_tokens(s, m, batch))) {}
+                  rules_.records_batches(s, p, rules_.cold_tokens(s, m, batch))) {
+    if (!decode()) devices_.emplace(s, p, batch);
+  }
 
   /// The reference is valid until the next call.
   const std::vector<StepOp>& layer(int l) {
     ops_.clear();
     const LayerPlacement& at = p_.layers[std::size_t(l)];
-    const DeviceIndex device = decode() ? at.decode_on : prefill_device(s_, p_, batch_, l);
+    const DeviceIndex device = devices_ ? devices_->of(l) : at.decode_on;
     const bool cpu_attention = decode() ? at.decode_cache_on == kHost
                                         : cpu_attends(s_) && s_.runtime.prefill.cpu_attention;
     const bool host_cache = device != kHost && cpu_attention;
@@ -184,10 +188,22 @@ class StepBuilder {
     if (!apart) t += cache;
     StepOp& op = add(ActivityKind::kAttention, l, device, t, mixer_launches(l));
     fetch_weights(op, home, weights, true);
+    add_fetch(op, state_fetch(l, device));
     add_fetch(op, spill_fetch(spilled));
     if (cold <= 0 && !reads_ram) return;
     StepOp& cached = apart ? add(ActivityKind::kAttention, l, device, cache, Launches::kNone) : op;
     cold_cache(cached, l, split, cold_bytes, in_ram);
+  }
+
+  // What a recurrent layer of the host's has kept of the tokens before a prompt, where the GPU
+  // computes the prompt.
+  Fetch state_fetch(int l, DeviceIndex device) const {
+    const LayerPlacement& at = p_.layers[std::size_t(l)];
+    if (decode() || !rules_.copies_states() || s_.rig.unified()) return {};
+    if (device == kHost || at.decode_on != kHost || at.weights != kHost) return {};
+    const auto begins = [](const Sequence& q) { return q.cached > 0 && q.cached <= q.depth; };
+    return kv_fetch(s_, state_bytes(s_.model, l) *
+                            double(std::ranges::count_if(batch_.sequences, begins)));
   }
 
   // The layer computes on a GPU and its KV lives in host memory.
@@ -326,6 +342,7 @@ class StepBuilder {
   const Phase phase_;
   const TokenCount logits_rows_;
   const bool in_graph_;
+  std::optional<PrefillDevices> devices_{};  // of a prompt's batch
   std::vector<StepOp> ops_;
 };
 

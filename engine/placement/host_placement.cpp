@@ -28,8 +28,7 @@ HostPlacement::HostPlacement(const ModelSpec& spec, const Placement& placement, 
     part.experts = !part.layer && part.moe && experts == kHost;
     part.streamed = placement.streams_weights(i);
     // Caches of these are staged one by one.
-    part.offloadable =
-        placement.offloadable(i) && !part.recurrent && part.kv && spec.shared_kv_layers == 0;
+    part.offloadable = placement.offloadable(i) && spec.shared_kv_layers == 0;
     parts_.push_back(part);
   }
 }
@@ -76,6 +75,20 @@ std::vector<int> HostPlacement::layers_with_state_on_gpu() const {
   std::vector<int> layers;
   for (int i = 0; i < int(parts_.size()); ++i)
     if (part(i).recurrent && !layer(i)) layers.push_back(i);
+  return layers;
+}
+
+std::vector<int> HostPlacement::offloadable_caches() const {
+  std::vector<int> layers;
+  for (int i = 0; i < int(parts_.size()); ++i)
+    if (part(i).kv && offloadable(i)) layers.push_back(i);
+  return layers;
+}
+
+std::vector<int> HostPlacement::offloadable_states() const {
+  std::vector<int> layers;
+  for (int i = 0; i < int(parts_.size()); ++i)
+    if (part(i).recurrent && offloadable(i)) layers.push_back(i);
   return layers;
 }
 

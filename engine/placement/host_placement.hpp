@@ -48,7 +48,7 @@ class HostPlacement {
   /// True if the GPU copies the experts of a streamed layer with it.
   bool streams_experts(int i) const { return streamed(i) && !experts(i); }
   /// True if the GPU may compute the host layer for a prompt's batch, with copied weights (prefill
-  /// offload). Not a recurrent one: its state is the host's.
+  /// offload). Its keys and values, or its state, are copied to the GPU and back.
   bool offloadable(int i) const { return part(i).offloadable; }
   /// True if the host computes the layer's experts for a token, with their layer or alone.
   bool computes_experts(int i) const { return experts(i) || (layer(i) && part(i).moe); }
@@ -78,6 +78,9 @@ class HostPlacement {
   std::vector<int> layers_with_state_on_gpu() const;
   std::vector<int> streamed_layers() const { return layers_that(&Part::streamed); }
   std::vector<int> offloadable_layers() const { return layers_that(&Part::offloadable); }
+  /// Those of them that have keys and values, and those that are recurrent.
+  std::vector<int> offloadable_caches() const;
+  std::vector<int> offloadable_states() const;
   /// The host operations of one token that the GPU takes part in, in their order. Operations of
   /// kind kCold are skipped while no block is cold.
   std::vector<HostOp> calls() const;

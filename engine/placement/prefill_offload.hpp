@@ -21,7 +21,7 @@ struct OffloadRates {
 
 /// The work of a batch with weights that the host keeps.
 struct OffloadCost {
-  Bytes copied;  // weights and cached KV, copied once for the whole batch
+  Bytes copied;  // weights, cached KV and states, copied once for the whole batch
   Flops of_token;
   TokenCount tokens = 0;
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/model/kv_bytes.hpp"
+#include "perfmodel/runtimes/prefill_devices.hpp"
 #include "perfmodel/runtimes/rigcast_buffers.hpp"
 #include "perfmodel/runtimes/rigcast_kv.hpp"
 
@@ -86,17 +88,38 @@ Seconds RigcastEngine::embedding_time(const StepContext& s, const Placement& p,
   return 2.0 * s.runtime.cpu.element.value * double(tokens * s.model.hidden);
 }
 
+namespace {
+
+// Of a prompt: its longest.
+Batch first_ubatch(const StepContext& s, Batch batch) {
+  for (Sequence& sequence : batch.sequences) {
+    sequence.cached = sequence.depth;
+    sequence.tokens = std::min<TokenCount>(sequence.prompt, s.settings.ubatch);
+  }
+  return batch;
+}
+
+}  // namespace
+
 KvTransfer RigcastEngine::prompt_kv_transfer(const StepContext& s, const Placement& p,
                                              const Batch& batch) const {
   KvTransfer transfer;
-  if (!p.host_decodes() || s.rig.unified()) return transfer;
+  if (s.rig.unified()) return transfer;
+  // States come back when the host goes on: behind the prompt, or before a last, short ubatch.
+  const PrefillDevices devices(s, p, first_ubatch(s, batch));
   double prompt = 0;
   for (const Sequence& sequence : batch.sequences) prompt += double(sequence.prompt);
   for (int l = 0; l < s.model.layers; ++l) {
-    const DeviceIndex gpu = p.layers[std::size_t(l)].weights;
+    const bool offloaded = p.offloadable(l) && s.model.has_recurrent_mixer(l);
+    const DeviceIndex gpu = p.host_decodes() ? p.layers[std::size_t(l)].weights
+                            : offloaded      ? devices.of(l)
+                                             : kHost;
     if (gpu == kHost) continue;
     transfer.from = gpu;
-    transfer.bytes += Bytes{kv_bytes_per_token(s.model, l, s.kv.types) * prompt};
+    transfer.bytes += Bytes{state_bytes(s.model, l) * double(batch.sequences.size())};
+    // Those of other layers go to the host's cache as they are computed.
+    if (p.host_decodes())
+      transfer.bytes += Bytes{kv_bytes_per_token(s.model, l, s.kv.types) * prompt};
   }
   return transfer;
 }

@@ -33,6 +33,7 @@ class RigcastEngine : public RuntimeModel {
                          const Batch& batch) const override;
   bool streams_in_blocks() const override { return true; }
   bool keeps_prompt_cache_on_gpu() const override { return true; }
+  bool copies_states() const override { return true; }
   bool samples_on_gpu() const override { return true; }
   /// Where one GPU has all of the model and its cache.
   bool records_batches(const StepContext& context, const Placement& placement,

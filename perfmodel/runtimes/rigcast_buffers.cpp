@@ -11,7 +11,7 @@
 #include "core/scenario/batch_limits.hpp"
 #include "core/scenario/engine_sizes.hpp"
 #include "perfmodel/cost/block_products.hpp"
-#include "perfmodel/runtimes/prefill_device.hpp"
+#include "perfmodel/runtimes/prefill_devices.hpp"
 #include "perfmodel/runtimes/rigcast_policy.hpp"
 
 namespace rigcast {
@@ -48,12 +48,11 @@ std::optional<std::size_t> product_of(const Tensor& t) {
   return std::nullopt;
 }
 
-// True if the GPU computes the layer, at least in prompts; of the host's layers no recurrent one.
-bool computes_layer(const ModelSpec& m, const Placement& p, int layer, DeviceIndex gpu) {
+// True if the GPU computes the layer, at least in prompts.
+bool computes_layer(const Placement& p, int layer, DeviceIndex gpu) {
   const LayerPlacement& l = p.layers[std::size_t(layer)];
   if (l.weights != kHost) return l.weights == gpu;
-  const bool offloadable = p.offloadable(layer) && !m.has_recurrent_mixer(layer);
-  return l.decode_on == gpu || (offloadable && l.prefill_on == gpu);
+  return l.decode_on == gpu || (p.offloadable(layer) && l.prefill_on == gpu);
 }
 
 // Bytes of the largest product's weights as FP16; 0 where all weights are FP16 already. Mirrors
@@ -61,8 +60,7 @@ bool computes_layer(const ModelSpec& m, const Placement& p, int layer, DeviceInd
 double fp16_bytes(const MemoryContext& s, const Placement& p, DeviceIndex gpu) {
   std::vector<std::array<double, kProducts>> elements(std::size_t(s.model.layers)), fp16(elements);
   for (const Tensor& t : s.tensors.tensors) {
-    if (t.layer < 0 || t.layer >= s.model.layers || !computes_layer(s.model, p, t.layer, gpu))
-      continue;
+    if (t.layer < 0 || t.layer >= s.model.layers || !computes_layer(p, t.layer, gpu)) continue;
     if (t.dimensions < 2) continue;
     const auto j = product_of(t);
     if (!j) continue;
@@ -129,7 +127,7 @@ double streamed_layer_bytes(const MemoryContext& s, const Placement& p, DeviceIn
   double most = 0;
   for (int l = 0; l < s.model.layers; ++l) {
     const LayerPlacement& at = p.layers[std::size_t(l)];
-    if (at.weights != kHost || !computes_layer(s.model, p, l, gpu)) continue;
+    if (at.weights != kHost || !computes_layer(p, l, gpu)) continue;
     const LayerWeights& w = s.tensors.layers[std::size_t(l)];
     const bool experts = at.decode_experts_on == gpu;
     most = std::max(most, double(w.attention.bytes() + w.ffn.bytes()) +
@@ -349,11 +347,11 @@ Bytes engine_untouched_buffer_bytes(const MemoryContext& s, const Placement& p) 
   // The host is timed with a batch of this size, unless it decodes alone.
   const TokenCount kept = p.host_decodes() ? 1 : timed_tokens(s.model, s.settings.ubatch);
   const TokenCount rows = host_rows(s, p);
-  const Batch batch{s.longest_prompt.cached, rows};
+  const PrefillDevices devices(s, p, Batch{s.longest_prompt.cached, rows});
   bool offloadable = false;
   for (int l = 0; l < s.model.layers; ++l) {
     if (!p.offloadable(l) && !p.host_decodes() && s.kv.policy != KvPolicy::kRam) continue;
-    if (prefill_device(s, p, batch, l) == kHost) return {};
+    if (devices.of(l) == kHost) return {};
     offloadable = true;
   }
   if (!offloadable || rows <= kept) return {};
@@ -377,17 +375,19 @@ bool loads_cublas(const MemoryContext& s, const Placement& p) {
     if (t.layer >= 0 && t.layer < s.model.layers && product_of(t) &&
         !supports_small_batch_gemm(t.format))
       has_floats[std::size_t(t.layer)] = true;
+  const PrefillDevices devices(s, p, batch);
   for (int l = 0; l < s.model.layers; ++l)
-    if (prefill_device(s, p, batch, l) != kHost && has_floats[std::size_t(l)]) return true;
+    if (devices.of(l) != kHost && has_floats[std::size_t(l)]) return true;
   return false;
 }
 
 // True if cuBLAS multiplies gate and up of an FFN that all tokens pass: their products are F16.
 bool has_gates_by_cublas(const MemoryContext& s, const Placement& p) {
   const Batch batch = s.longest_batch();
+  const PrefillDevices devices(s, p, batch);
   for (int l = 0; s.model.gated_ffn && l < s.model.layers; ++l) {
     const bool shared = s.model.is_moe_layer(l) && s.model.moe->shared_ffn > 0;
-    const DeviceIndex gpu = prefill_device(s, p, batch, l);
+    const DeviceIndex gpu = devices.of(l);
     if (gpu == kHost || !s.model.has_ffn(l) || (s.model.is_moe_layer(l) && !shared)) continue;
     const OpTraffic t = ffn_traffic(s.model, s.tensors, l, batch.tokens());
     // Without known kernels nothing tells.

@@ -374,8 +374,10 @@ void add_resident_kv(const MemoryContext& s, const Placement& p, const Batch& ba
 }
 
 // Adds states of recurrent layers: one of each sequence of a step and checkpoints of them, or of a
-// single sequence one more that is kept. Where the host decodes, both devices have those of the
-// GPU's layers. Mirrors HostPlacement::layers_with_state (engine/placement/host_placement.cpp).
+// single sequence one more that is kept. Both devices have those of the GPU's layers where the host
+// decodes, and those of layers that a GPU may compute for prompts. Mirrors
+// HostPlacement::layers_with_state (engine/placement/host_placement.cpp) and mirrored_states
+// (engine/backends/cuda/forward/state.cu).
 void add_states(const MemoryContext& s, const Placement& p, MemoryPlan& plan) {
   const bool serves = s.has_load && s.scheduler;
   const int count = serves
@@ -385,9 +387,10 @@ void add_states(const MemoryContext& s, const Placement& p, MemoryPlan& plan) {
     const Bytes bytes{count * state_bytes(s.model, l)};
     const LayerPlacement& at = p.layers[std::size_t(l)];
     const bool decodes = p.host_decodes() && at.weights != kHost;
-    const DeviceIndex gpu = decodes ? at.weights : at.decode_on;
+    const bool offloadable = !serves && !s.rig.unified() && p.offloadable(l);
+    const DeviceIndex gpu = decodes ? at.weights : offloadable ? at.prefill_on : at.decode_on;
     if (gpu != kHost) plan.devices[std::size_t(gpu)].kv += bytes;
-    if (gpu == kHost || decodes) plan.devices.back().kv += bytes;
+    if (gpu == kHost || decodes || offloadable) plan.devices.back().kv += bytes;
   }
 }
 

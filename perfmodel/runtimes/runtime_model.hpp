@@ -100,6 +100,8 @@ class RuntimeModel {
   virtual bool streams_in_blocks() const { return false; }
   /// True if a GPU keeps the KV of prompts in its layers while the host decodes alone.
   virtual bool keeps_prompt_cache_on_gpu() const { return false; }
+  /// True if states of the host's recurrent layers are copied to the GPU that computes a prompt.
+  virtual bool copies_states() const { return false; }
   /// True if the device that has the logits samples the next token, without a copy to the host.
   virtual bool samples_on_gpu() const { return false; }
   /// True if kernels of a step that decodes one token of each of many sequences are launched as one
@@ -116,7 +118,7 @@ class RuntimeModel {
   virtual Seconds embedding_time(const StepContext&, const Placement&, TokenCount) const {
     return {};
   }
-  /// The copy of keys and values after a prompt's last batch.
+  /// The copy of keys and values, and of recurrent layers' states, after a prompt's last batch.
   virtual KvTransfer prompt_kv_transfer(const StepContext&, const Placement&, const Batch&) const {
     return {};
   }

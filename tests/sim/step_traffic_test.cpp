@@ -1,5 +1,6 @@
 // Bytes per route of one decoded token: what resource_use() reports of a step against
 // core/model/traffic, which alone counts them.
+#include "core/model/kv_bytes.hpp"
 #include "core/model/traffic.hpp"
 #include "perfmodel/memory.hpp"
 #include "perfmodel/resolve_placement.hpp"
@@ -292,4 +293,40 @@ TEST_CASE("a host that decodes has the prompt's head, and is given its cache", "
   const Step second = prefill_step(s, p, memory, batches.prompt_part(tokens, tokens), false);
   for (const StepOp& op : second.ops) CHECK_FALSE(op.fetch);
   CHECK(second.logits == 0_B);
+}
+
+TEST_CASE("states of the host's recurrent layers go to the GPU for a prompt, and back behind it",
+          "[traffic]") {
+  for (const char* depth : {"0", "1000"}) {
+    INFO(depth);
+    const Scenario s = scenario(with(kRigcast, {{"model.name", "qwen3.5-9b"},
+                                                {"placement.gpu_layers", "16"},
+                                                {"workload.depth", depth},
+                                                {"workload.prompt_tokens", "1024"}}));
+    const Placement p = resolve_placement(s);
+    const MemoryPlan memory = plan_memory(s, p, s.workload.context);
+    const RequestBatches batches(s, s.workload);
+    REQUIRE(p.head_on == kHost);
+    REQUIRE(batches.ubatch_count() == 2);
+    for (const bool last : {false, true}) {
+      const Step step = prefill_step(s, p, memory, batches.ubatch(last ? 1 : 0), last);
+      std::vector<double> copied(std::size_t(s.model.layers), 0.0);
+      double states = 0;
+      for (const StepOp& op : step.ops)
+        if (op.layer >= 0 && op.fetch) copied[std::size_t(op.layer)] += op.fetch->bytes.value;
+      for (int l = 0; l < s.model.layers; ++l) {
+        INFO(l);
+        if (!p.offloadable(l) || !s.model.has_recurrent_mixer(l)) continue;
+        const double state = state_bytes(s.model, l);
+        const bool is_fetched = !last && s.workload.depth > 0;
+        // Vectors of a layer are on the GPU.
+        CHECK(copied[std::size_t(l)] ==
+              Approx(double(s.tensors.layers[std::size_t(l)].bytes()) + (is_fetched ? state : 0))
+                  .margin(0.1 * state));
+        states += state;
+      }
+      REQUIRE(states > 0);
+      CHECK(step.logits.value == (last ? states : 0));  // the head is on the host
+    }
+  }
 }

@@ -21,7 +21,8 @@ CpuLayers::CpuLayers(std::shared_ptr<const Model> model, const CpuOptions& optio
       ffn_(step_),
       inputs_(step_),
       experts_(step_),
-      states_(*step_.model, options.states, options.ram, options.state_layers),
+      states_(*step_.model, options.states, options.ram, options.state_layers,
+              options.state_memory),
       delta_net_(step_, states_),
       short_convolution_(step_, states_),
       mamba_(step_, states_) {

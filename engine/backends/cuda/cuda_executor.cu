@@ -52,6 +52,7 @@ class CudaExecutor : public Executor {
 
  private:
   bool is_recurrent() const { return state_->spec().recurrent.has_value(); }
+  void move_states(bool to_gpu);
   void restore_state();
   void append(std::span<const std::int32_t> tokens);
   void copy_states(int from, int to);
@@ -142,7 +143,7 @@ void CudaExecutor::reserve_caches(TokenCount tokens, bool batches) {
 void CudaExecutor::reserve_staged(TokenCount count) {
   const TokenCount batch = std::min<TokenCount>(state_->ubatch(), count);
   if (batch > kFewTokens && state_->streamed.choose_prefill_offload(cached_, batch).layers)
-    state_->streamed.cache().reserve(cached_ + count);
+    state_->streamed.reserve_cache(cached_ + count);
 }
 
 void CudaExecutor::truncate(TokenCount tokens) {
@@ -179,13 +180,20 @@ void CudaExecutor::one_token(std::int32_t token, SamplingMode choice) {
 void CudaExecutor::token_on_host(std::int32_t token) {
   HostOffload& host = *state_->host;
   kv_mirror()->to_host(cached_, recorder_);
-  if (state_->state_mirror) state_->state_mirror->to_host(kCurrent, cached_);
+  move_states(false);
   host.side.layers().record_into(recorder_);
-  if (state_->state_mirror) state_->state_mirror->host_advances();
   host.side.decode(cached_, token);
   ++cached_;
   kv_mirror()->host_added(cached_);
   history_.reach(cached_);
+}
+
+// Of recurrent layers whose states both sides have: moves them to the one that computes next.
+void CudaExecutor::move_states(bool to_gpu) {
+  if (!state_->state_mirror) return;
+  StateMirror& states = *state_->state_mirror;
+  to_gpu ? states.to_gpu(kCurrent, cached_) : states.to_host(kCurrent, cached_);
+  to_gpu ? states.gpu_advances() : states.host_advances();
 }
 
 void CudaExecutor::token_with_gpu(std::int32_t token, SamplingMode choice) {
@@ -196,6 +204,7 @@ void CudaExecutor::token_with_gpu(std::int32_t token, SamplingMode choice) {
 }
 
 void CudaExecutor::queue_on_gpu(std::int32_t token, SamplingMode choice) {
+  move_states(false);  // those of the host's layers
   state_->kv.split_cold();
   state_->kv.prepare_token();
   LayerStream* const streamed = state_->streamed.of_tokens();
@@ -316,14 +325,14 @@ void CudaExecutor::batch(std::span<const std::int32_t> tokens, int wanted) {
   reserve(n, true);
   ring_.write(cached_ + n);
   if (kv_mirror()) kv_mirror()->to_gpu(cached_, recorder_);
-  if (state_->state_mirror) state_->state_mirror->to_gpu(kCurrent, cached_);
+  const PrefillOffload offload = state_->streamed.choose_prefill_offload(cached_, n);
+  move_states(on_host().decodes() || offload.layers);
   history_.lose();
   inputs_.place_position(cached_);
   inputs_.place_ids(tokens);
-  StepBytes bytes = bytes_of_step(state_->streamed.choose_prefill_offload(cached_, n), n);
+  StepBytes bytes = bytes_of_step(offload, n);
   bytes.wanted = wanted;
   if (state_->host) state_->host->side.layers().record_into(recorder_);
-  if (state_->state_mirror) state_->state_mirror->gpu_advances();
   if (recorder_) {
     GpuTracer stages(stream(), *recorder_);
     queue_batch(*state_, cached_, tokens, wanted, &stages);
@@ -431,7 +440,7 @@ void CudaExecutor::restore_state() {
   state_->kv.cache().truncate(cached_);
   if (kv_mirror()) kv_mirror()->truncate(cached_);
   if (begin->kept) copy_states(kKept, kCurrent);
-  if (state_->state_mirror) state_->state_mirror->both_have_it();
+  if (state_->state_mirror) state_->state_mirror->kept_is_current();
   steps(missing, Logits::kNone);
   history_.reach(until);
 }
@@ -439,8 +448,8 @@ void CudaExecutor::restore_state() {
 // Tokens were computed: the state after a prompt is kept.
 void CudaExecutor::append(std::span<const std::int32_t> tokens) {
   if (!history_.append(tokens, cached_)) return;
-  if (state_->state_mirror) state_->state_mirror->to_gpu(kCurrent, cached_);
   copy_states(kCurrent, kKept);
+  if (state_->state_mirror) state_->state_mirror->current_is_kept();
 }
 
 // The next id, as the GPU has written it.
@@ -490,6 +499,8 @@ void CudaExecutor::fill(TokenCount tokens) {
   ring_.write(cached_ + tokens);
   if (cached_ == 0) clear_states();
   history_.fill(cached_ + tokens);
+  // Any state is as good: that of layers on the host is there.
+  if (state_->state_mirror && !on_host().decodes()) state_->state_mirror->host_advances();
   if (state_->host) {
     state_->host->side.layers().cache().reserve(cached_ + tokens);
     state_->host->side.fill(cached_, tokens);

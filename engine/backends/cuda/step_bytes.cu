@@ -11,7 +11,7 @@ namespace rigcast::engine::cuda {
 // True if the GPU reads and writes the layer's keys and values in this step.
 bool StepBytes::keeps_cache(int layer) const {
   return kv.cache().layer(cached_layer(model.layer(layer).rule, layer)) >= 0 ||
-         (offload.layers && model.host.offloadable(layer));
+         (offload.layers && model.host.offloadable(layer) && model.spec().has_kv(layer));
 }
 
 // The number of tokens of the context to which the GPU attends in a step; for a single token the

@@ -298,7 +298,7 @@ TEST_CASE("Forecast memory of recurrent layers equals the engine's",
     REQUIRE(spec);
     const ModelSpec m = layers_of(*spec, 8);
     check({.name = "all on the GPU", .model = m});
-    check({.name = "layers on the host", .model = m, .gpu_layers = 4});
+    check({.name = "layers on the host, offloadable for prompts", .model = m, .gpu_layers = 4});
     check({.name = "caches in RAM", .model = m, .policy = KvPolicy::kRam});
     check({.name = "decode on the host", .model = m, .decode = kCpu});
     check_load({.name = "of many sequences", .model = m});

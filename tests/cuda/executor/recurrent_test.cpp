@@ -22,14 +22,25 @@ std::vector<TinyTraits> recurrent() {
   return all;
 }
 
+// The GPU may compute layers of the host's for a prompt.
+Placement with_offloadable(Placement p) {
+  for (LayerPlacement& l : p.layers) l.prefill_on = 0;
+  return p;
+}
+
 // Where a sequence's layers and caches are.
 std::vector<NamedPlacement> placements(const TinyTraits& t) {
   const Placement all = split(t, t.layers + 1);
+  Placement none = split(t, 0);  // but for the head: else the host decodes alone
+  none.head = none.head_on = 0;
   return {{"all on the GPU", all},
           {"half of the layers on the host", split(t, t.layers / 2)},
           {"caches on the host", with_host_cache(all)},
           {"streamed layers", with_streamed(all, {0, t.layers - 1})},
-          {"tokens on the host", with_host_decode(all)}};
+          {"tokens on the host", with_host_decode(all)},
+          {"half of the layers on the host, but for prompts",
+           with_offloadable(split(t, t.layers / 2))},
+          {"all layers on the host, but for prompts", with_offloadable(none)}};
 }
 
 std::vector<std::vector<float>> from(const std::vector<std::vector<float>>& rows,
@@ -48,6 +59,7 @@ TEST_CASE("A cut leaves the reference's logits of recurrent layers, wherever the
     for (const NamedPlacement& c : placements(t)) {
       ExecutorOptions options = shared_by(c.placement);
       options.ubatch = 16;
+      options.prefill_offload = PrefillOffloadPolicy::kGpu;
       const auto executor = on_gpu(known.tiny, options);
       const auto check = [&](TokenCount first) {
         INFO(known.name() << ", " << c.name << ", cut at " << first);
@@ -91,12 +103,44 @@ TEST_CASE("Filled contexts of recurrent layers decode to numbers", "[cuda][gpu][
   for (const TinyTraits& t : recurrent())
     for (const NamedPlacement& c : placements(t)) {
       INFO(t.architecture << ", " << c.name);
-      const auto executor = on_gpu(model_of(t), shared_by(c.placement));
+      const auto executor = on_gpu(model_of(t), shared_by(c.placement));  // the faster one
       executor->fill(100);
       const auto logits = one_by_one(*executor, prompt_of(10, 500));
       CHECK(std::ranges::all_of(logits, [](float x) { return std::isfinite(x); }));
       CHECK(executor->cached() == 110);
     }
+}
+
+TEST_CASE("Without room for their states on the GPU, the host computes prompts of recurrent layers",
+          "[cuda][gpu][hybrid][recurrent]") {
+  // Layers of 20 MB and more: what is streamed is larger than temporary memory of an upload.
+  const TinyTraits t{.architecture = "qwen35",
+                     .mix = "F16",
+                     .hidden = 1024,
+                     .heads = 16,
+                     .kv_heads = 4,
+                     .ffn = 4096,
+                     .layers = 4};
+  const TinyModel tiny = model_of(t);
+  ExecutorOptions options = shared_by(with_offloadable(split(t, t.layers / 2)));
+  options.prefill_offload = PrefillOffloadPolicy::kGpu;
+  const auto gpu = [](const Executor& e) { return e.gpus().front(); };
+  const auto made = on_gpu(tiny, options);
+  const DeviceMemory offloaded = gpu(*made);
+  REQUIRE(offloaded.staging > 8_MiB);
+  options.vram_limit = offloaded.needed() - offloaded.overhead - 0.5 * offloaded.staging;
+  CHECK_FALSE(make_cuda_executor(std::make_shared<const Model>(tiny.model), options));
+  options.prefill_offload = PrefillOffloadPolicy::kFaster;
+  const auto limited = on_gpu(tiny, options);
+  CHECK(gpu(*limited).staging == 0_B);
+  CHECK(gpu(*limited).kv < offloaded.kv);
+  options.vram_limit.reset();
+  options.prefill_offload = PrefillOffloadPolicy::kHost;
+  const auto host = on_gpu(tiny, options);
+  CHECK(gpu(*limited).kv == gpu(*host).kv);
+  const auto tokens = prompt_of(40, t.vocabulary);
+  const auto want = host->forward(tokens, Logits::kAll);
+  CHECK(std::ranges::equal(limited->forward(tokens, Logits::kAll), want));
 }
 
 TEST_CASE("States of sequences are their own, whichever numbers they have",

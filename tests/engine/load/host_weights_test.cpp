@@ -255,6 +255,21 @@ TEST_CASE("A layer is streamed, lent or neither, as its placement says", "[engin
   CHECK(all.layers_cached_on_gpu() == std::vector{1});
 }
 
+TEST_CASE("Layers that keep a state are offloadable as others are", "[engine][host]") {
+  const ModelSpec spec = make_tiny_model({.architecture = "qwen35", .layers = 4}).model.spec;
+  REQUIRE(spec.has_recurrent_mixer(0));
+  REQUIRE(spec.has_kv(3));
+  Placement p;
+  p.layers.assign(4, {.prefill_on = 0});
+  p.head = p.head_on = 0;
+  const HostPlacement placement(spec, p);
+  CHECK(placement.offloadable_layers() == std::vector{0, 1, 2, 3});
+  CHECK(placement.offloadable_states() == std::vector{0, 1, 2});
+  CHECK(placement.offloadable_caches() == std::vector{3});
+  CHECK(placement.layers_with_state() == std::vector{0, 1, 2});
+  CHECK(placement.layers_with_state_on_gpu().empty());  // while decoding
+}
+
 TEST_CASE("A batch is copied for where that takes less time than computing it on the host",
           "[engine][host]") {
   const OffloadRates rates{50_GBps, 1_TFLOPs};

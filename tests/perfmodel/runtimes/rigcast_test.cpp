@@ -108,6 +108,29 @@ TEST_CASE("Windows bound caches in RAM unless prompts copy them to the GPU", "[m
   CHECK(host(plan_of(s, 0)).kv.value == 16 * (kAll + kRing));
 }
 
+TEST_CASE("States of layers that a GPU computes for prompts alone are on both sides", "[memory]") {
+  ModelSpec m = llama_3_8b();
+  m.recurrent = RecurrentLayers{};
+  m.recurrent->full_attention_every = 4;
+  m.recurrent->state_bytes = 1 << 20;
+  Scenario s = own(m);
+  s.workload.prompt_tokens = 512;
+  const auto states = [&](bool on_gpu) {
+    const MemoryPlan plan = plan_of(s, 10);  // 9 layers and the head: two of the 9 attend
+    Scenario stateless = s;
+    stateless.model.recurrent->state_bytes = 0;
+    const MemoryPlan without = plan_of(stateless, 10);
+    return on_gpu ? gpu(plan).kv.value - gpu(without).kv.value
+                  : host(plan).kv.value - host(without).kv.value;
+  };
+  constexpr double kState = 2 * 0x1p20;  // and the one that is kept
+  CHECK(states(true) == 24 * kState);
+  CHECK(states(false) == 17 * kState);
+  s.settings.op_offload = false;
+  CHECK(states(true) == 7 * kState);
+  CHECK(states(false) == 17 * kState);
+}
+
 TEST_CASE("Where older blocks leave the GPU, layers keep all tokens whatever their windows",
           "[memory]") {
   const Scenario all = with_policy(KvPolicy::kStream);

@@ -1,9 +1,9 @@
 #include "engine/backends/cpu/recurrent/recurrent_states.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/error.hpp"
-#include "engine/kv/kv_cache.hpp"
 
 namespace rigcast::engine {
 namespace {
@@ -19,7 +19,8 @@ std::size_t floats_of(const ModelSpec& spec, const Layer& layer) {
 }  // namespace
 
 RecurrentStates::RecurrentStates(const Model& model, int count, const Ram& ram,
-                                 const std::optional<std::vector<int>>& layers) {
+                                 const std::optional<std::vector<int>>& layers,
+                                 Allocator memory) {
   for (int i = 0; i < int(model.layers.size()); ++i) {
     const Layer& layer = model.layers[std::size_t(i)];
     const bool is_here =
@@ -28,7 +29,8 @@ RecurrentStates::RecurrentStates(const Model& model, int count, const Ram& ram,
     state_floats_ += parts_.back().floats;
   }
   if (empty()) return;
-  memory_ = ram.tracked("recurrent states", make_large_pages)(bytes() * std::size_t(count));
+  if (!memory) memory = make_large_pages;
+  memory_ = ram.tracked("recurrent states", std::move(memory))(bytes() * std::size_t(count));
 }
 
 std::span<float> RecurrentStates::at(int state, int layer) const {

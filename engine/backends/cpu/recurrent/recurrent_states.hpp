@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/backends/cpu/step/cpu_step.hpp"
+#include "engine/kv/kv_cache.hpp"
 #include "engine/memory/ram.hpp"
 #include "engine/model/model.hpp"
 #include "engine/threads/thread_team.hpp"
@@ -19,9 +20,10 @@ namespace rigcast::engine {
 class RecurrentStates {
  public:
   /// Room for `count` sequences, charged here; of a model without recurrent layers, nothing.
-  /// `layers`: those that have a state here; absent: all. Throws ShortOfMemory.
+  /// `layers`: those that have a state here; absent: all. `memory`: absent: large pages. Throws
+  /// ShortOfMemory.
   RecurrentStates(const Model& model, int count, const Ram& ram,
-                  const std::optional<std::vector<int>>& layers = {});
+                  const std::optional<std::vector<int>>& layers = {}, Allocator memory = {});
 
   /// Floats of a layer's state. A mixer with heads: their states, then what it convolved of the
   /// tokens before.

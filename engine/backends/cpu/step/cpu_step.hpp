@@ -33,6 +33,7 @@ struct CpuOptions {
   Ram ram{};              // charged with weights, cache and buffers
   int states = 1;         // sequences of which recurrent layers keep a state
   std::optional<std::vector<int>> state_layers{};  // that keep one here; absent: all
+  Allocator state_memory{};                        // of states; absent: large pages
   StopFlag stop{};  // when set, work in progress ends with Interrupted
   /// Blocks that layers with a window keep, of one sequence (window_ring.hpp), or in a pool of
   /// many; 0: all. Absent: all, but in a CpuExecutor as many as its steps need.

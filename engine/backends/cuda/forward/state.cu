@@ -33,6 +33,8 @@ std::unique_ptr<HostOffload> make_host_offload(const PlacedModel& model, const S
   cpu.ram = o.ram;
   cpu.stop = o.stop;
   cpu.states = o.states;
+  if (o.prefill_offload != PrefillOffloadPolicy::kHost && !model.host.offloadable_states().empty())
+    cpu.state_memory = pinned_memory("recurrent states", o.stop);
   // Caches that are staged on the GPU are copied as a whole.
   if (model.host.offloadable_layers().empty()) cpu.window_blocks = o.cache.window_blocks;
   auto host = std::make_unique<HostOffload>(stream, model.model, model.host, cpu, o.before_host_op);
@@ -66,11 +68,20 @@ int most_splits(const Model& model, const DeviceContext& device, const DeviceCac
 }
 
 void allocate_batch_memory(State& s, PrefillOffloadPolicy by) {
+  s.states.remove_added();
   s.streamed.allocate_memory(by);
+  if (by != PrefillOffloadPolicy::kHost) s.states.add(s.model.host.offloadable_states());
   s.buffers.allocate_for_batches(
       *s.model.model, fp16_weights_for_batch(s.model.gpu),
       s.streamed.copies_experts() ? kMaxRoutedTokensStreamed : kMaxRoutedTokens, s.device.vram,
       s.device.stream);
+}
+
+// Recurrent layers whose states both sides have.
+std::vector<int> mirrored_states(const State& s) {
+  if (!s.host) return {};
+  if (s.model.host.decodes()) return layers_with_state_on_gpu(s.model);
+  return s.states.has_added() ? s.model.host.offloadable_states() : std::vector<int>();
 }
 
 // Allocates memory for batches; if the GPU has too little, the host computes them.
@@ -98,10 +109,9 @@ State::State(PlacedModel model_, Vram vram, const StateOptions& options)
               device.vram, device.stream),
       streamed(model, device.vram, device.stream, kv.cache(), host.get(), options.ubatch),
       stop(options.stop) {
-  if (host && model.host.decodes() && !states.empty())
-    state_mirror.emplace(device.stream, *model.model, states, host->side.layers().states(),
-                         layers_with_state_on_gpu(model));
   make_room_for_batches(*this, options.prefill_offload);
+  if (const auto layers = mirrored_states(*this); !layers.empty())
+    state_mirror.emplace(device.stream, *model.model, states, host->side.layers().states(), layers);
 }
 
 int State::attention_groups() const {

@@ -45,7 +45,8 @@ struct State {
   DeviceStates states;  // of recurrent layers
   Matmul matmul;
   std::unique_ptr<HostOffload> host;        // nullptr: the host computes nothing
-  std::optional<StateMirror> state_mirror;  // where the host decodes
+  // Where the host decodes what the GPU has prefilled, or the GPU prefills for the host's layers.
+  std::optional<StateMirror> state_mirror;
   Buffers buffers;
   StreamedWeights streamed;
   StopFlag stop;            // checked before every layer of a batch

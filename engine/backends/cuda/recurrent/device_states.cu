@@ -20,25 +20,41 @@ std::size_t floats_of(const Model& model, const Layer& layer) {
 
 DeviceStates::DeviceStates(Vram& vram, const Stream& stream, const Model& model,
                            const std::vector<int>& layers, int count)
-    : stream_(stream), begin_(model.layers.size()) {
-  for (const int layer : layers) {
-    begin_[std::size_t(layer)] = floats_;
-    floats_ += floats_of(model, model.layers[std::size_t(layer)]);
-  }
-  if (empty()) return;
-  memory_ = vram.allocate(floats_ * std::size_t(count) * sizeof(float), "recurrent states");
-  RIGCAST_CUDA_CALL(cudaMemsetAsync(memory_.as(), 0, memory_.bytes(), stream.get()));
+    : vram_(vram), stream_(stream), model_(model), count_(count), places_(model.layers.size()) {
+  own_ = make_part(layers, false);
 }
 
+DeviceStates::Part DeviceStates::make_part(const std::vector<int>& layers, bool added) {
+  Part part;
+  for (const int layer : layers) {
+    places_[std::size_t(layer)] = {part.floats, added};
+    part.floats += floats_of(model_, model_.layers[std::size_t(layer)]);
+  }
+  if (layers.empty()) return part;
+  part.memory =
+      vram_.allocate(part.floats * std::size_t(count_) * sizeof(float), "recurrent states");
+  RIGCAST_CUDA_CALL(cudaMemsetAsync(part.memory.as(), 0, part.memory.bytes(), stream_.get()));
+  return part;
+}
+
+void DeviceStates::add(const std::vector<int>& layers) {
+  remove_added();
+  added_ = make_part(layers, true);
+}
+
+void DeviceStates::remove_added() { added_ = {}; }
+
 void DeviceStates::clear(int state) {
-  if (empty()) return;
-  RIGCAST_CUDA_CALL(cudaMemsetAsync(at(state), 0, floats_ * sizeof(float), stream_.get()));
+  for (const Part* const p : {&own_, &added_})
+    if (p->floats > 0)
+      RIGCAST_CUDA_CALL(cudaMemsetAsync(p->at(state), 0, p->floats * sizeof(float), stream_.get()));
 }
 
 void DeviceStates::copy(int from, int to) {
-  if (empty()) return;
-  RIGCAST_CUDA_CALL(cudaMemcpyAsync(at(to), at(from), floats_ * sizeof(float),
-                                    cudaMemcpyDeviceToDevice, stream_.get()));
+  for (const Part* const p : {&own_, &added_})
+    if (p->floats > 0)
+      RIGCAST_CUDA_CALL(cudaMemcpyAsync(p->at(to), p->at(from), p->floats * sizeof(float),
+                                        cudaMemcpyDeviceToDevice, stream_.get()));
 }
 
 }  // namespace rigcast::engine::cuda

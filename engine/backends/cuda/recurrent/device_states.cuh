@@ -16,13 +16,20 @@ namespace rigcast::engine::cuda {
 class DeviceStates {
  public:
   /// Room for `count` sequences in these layers, which are recurrent, cleared; without a layer,
-  /// nothing. Kernels are queued on `stream`. Throws ShortOfMemory.
+  /// nothing. Kernels are queued on `stream`. The first three outlive it. Throws ShortOfMemory.
   DeviceStates(Vram& vram, const Stream& stream, const Model& model, const std::vector<int>& layers,
                int count);
 
-  bool empty() const { return floats_ == 0; }
+  /// Makes room for further layers of the same model, apart, or gives it back. Throws
+  /// ShortOfMemory.
+  void add(const std::vector<int>& layers);
+  void remove_added();
+  bool has_added() const { return added_.floats > 0; }
+
   LayerStates of(int layer) const {
-    return {memory_.as<float>() + begin_[std::size_t(layer)], std::int64_t(floats_)};
+    const Place& at = places_[std::size_t(layer)];
+    const Part& part = at.added ? added_ : own_;
+    return {part.memory.as<float>() + at.begin, std::int64_t(part.floats)};
   }
 
   /// Queue their work. Before the first token a state need not be cleared (LayerStates).
@@ -30,12 +37,26 @@ class DeviceStates {
   void copy(int from, int to);
 
  private:
-  float* at(int state) const { return memory_.as<float>() + std::size_t(state) * floats_; }
+  // States of some layers, those of a sequence after one another.
+  struct Part {
+    std::size_t floats = 0;  // of a sequence
+    VramPiece memory;
 
+    float* at(int state) const { return memory.as<float>() + std::size_t(state) * floats; }
+  };
+  struct Place {
+    std::size_t begin = 0;
+    bool added = false;
+  };
+
+  Part make_part(const std::vector<int>& layers, bool added);
+
+  Vram& vram_;
   const Stream& stream_;
-  std::size_t floats_ = 0;          // of a sequence
-  std::vector<std::size_t> begin_;  // by layer of the model
-  VramPiece memory_;
+  const Model& model_;
+  int count_;
+  std::vector<Place> places_;  // by layer of the model
+  Part own_, added_;
 };
 
 }  // namespace rigcast::engine::cuda

@@ -47,7 +47,7 @@ double StateMirror::copy(int state, TokenCount cached, cudaMemcpyKind direction)
 }
 
 void StateMirror::to_gpu(int state, TokenCount cached) {
-  if (newest_ != Side::kHost) return;
+  if (newest_ != Side::kHost || cached == 0) return;
   sent_.to_gpu += copy(state, cached, cudaMemcpyHostToDevice);
   newest_ = Side::kBoth;
 }

@@ -1,6 +1,6 @@
 #pragma once
 // A sequence's states of recurrent layers on the GPU and on the host, where the GPU computes
-// prompts and the host decodes.
+// prompts and the host decodes, or has the layers while decoding.
 
 #include <utility>
 #include <vector>
@@ -19,12 +19,15 @@ class StateMirror {
       : stream_(stream), model_(model), gpu_(gpu), host_(host), layers_(std::move(layers)) {}
 
   /// The state has seen `cached` tokens; it is copied to where it is missing, complete on return.
+  /// Of none there is nothing to copy: a GPU begins with an empty one.
   void to_gpu(int state, TokenCount cached);
   void to_host(int state, TokenCount cached);
-  /// One side goes on, or both have the same.
+  /// One side goes on.
   void gpu_advances() { newest_ = Side::kGpu; }
   void host_advances() { newest_ = Side::kHost; }
-  void both_have_it() { newest_ = Side::kBoth; }
+  /// Both sides have copied this state to another one, or back.
+  void current_is_kept() { kept_ = newest_; }
+  void kept_is_current() { newest_ = kept_; }
 
   MovedBytes take_bytes() { return std::exchange(sent_, {}); }
 
@@ -37,7 +40,7 @@ class StateMirror {
   DeviceStates& gpu_;
   RecurrentStates& host_;
   std::vector<int> layers_;
-  Side newest_ = Side::kBoth;
+  Side newest_ = Side::kBoth, kept_ = Side::kBoth;
   MovedBytes sent_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "core/model/kv_bytes.hpp"
 #include "core/model/traffic.hpp"
 #include "engine/backends/cuda/weights/expert_groups.cuh"
 #include "engine/model/layer_weights.hpp"
@@ -60,6 +61,7 @@ void StreamedWeights::drop() {
   layers_.reset();
   experts_.reset();
   staged_.reset();
+  offloads_layers_ = false;
   rates_ = {};
   for (int i = 0; i < spec().layers; ++i) {
     DeviceLayer& w = model_.gpu.layers[std::size_t(i)];
@@ -70,22 +72,31 @@ void StreamedWeights::drop() {
   }
 }
 
-// The last layer is timed: the first may be one of a few without experts, whose rate is another.
+// Of layers that attend, and of recurrent ones, the last is timed for all of them: the first may be
+// one of a few without experts, whose rate is another.
 OffloadRates StreamedWeights::measure(const std::vector<int>& offloadable,
                                       const std::vector<int>& experts) {
   const bool experts_alone = offloadable.empty();
-  const int layer = experts_alone ? experts.back() : offloadable.back();
   const TokenCount tokens = timed_tokens(spec(), ubatch_);
-  const Seconds time = host_->side.time_layer(layer, tokens, experts_alone);
+  Flops of_token;
+  Seconds time;
+  for (const bool recurrent : {false, true}) {
+    std::vector<int> alike = experts_alone ? experts : offloadable;
+    std::erase_if(alike, [&](int l) { return spec().has_recurrent_mixer(l) != recurrent; });
+    if (alike.empty()) continue;
+    time += double(alike.size()) * host_->side.time_layer(alike.back(), tokens, experts_alone);
+    for (const int l : alike) of_token += flops_of_token(*model_.model, l, experts_alone);
+  }
   return {layers_ ? layers_->measure_link() : experts_->measure_link(),
-          double(tokens) * flops_of_token(*model_.model, layer, experts_alone) / time};
+          double(tokens) * of_token / time};
 }
 
 OffloadCost StreamedWeights::offload_cost_of_layers(TokenCount cached, TokenCount tokens) const {
   OffloadCost needs{{}, {}, tokens};
   for (const int i : model_.host.offloadable_layers()) {
-    const double cache = double(cached) * double(cache_.token_bytes(i));
-    needs.copied += Bytes{layers_->bytes(i) + cache};
+    const double cache = is_staged(i) ? double(cached) * double(cache_.token_bytes(i)) : 0;
+    const double states = 2 * state_bytes(spec(), i);  // there and back
+    needs.copied += Bytes{layers_->bytes(i) + cache + states};
     needs.copied += bytes_of_experts(*model_.model, i, tokens);
     needs.of_token += flops_of_token(*model_.model, i, false);
   }
@@ -101,14 +112,14 @@ OffloadCost StreamedWeights::offload_cost_of_experts(TokenCount tokens) const {
   return needs;
 }
 
-// The next offloadable layer from `first` on; the number of layers if there is none.
-int StreamedWeights::next_offloadable(int first) const {
-  while (first < spec().layers && !model_.host.offloadable(first)) ++first;
-  return first;
+bool StreamedWeights::is_staged(int layer) const {
+  return model_.host.offloadable(layer) && spec().has_kv(layer);
 }
 
-void StreamedWeights::fetch_cache(TokenCount cached, int layer) {
-  if (layer < spec().layers) staged_->fetch(layer, cached);
+// Fetches keys and values of the next layer, from `first` on, whose cache is staged.
+void StreamedWeights::fetch_cache(TokenCount cached, int first) {
+  while (first < spec().layers && !is_staged(first)) ++first;
+  if (first < spec().layers) staged_->fetch(first, cached);
 }
 
 void StreamedWeights::allocate_memory(PrefillOffloadPolicy by) {
@@ -123,15 +134,17 @@ void StreamedWeights::allocate_memory(PrefillOffloadPolicy by) {
     layers_ = std::make_unique<LayerStream>(vram_, stream_, model, model_.host, layers, model_.gpu);
   if (!experts.empty())
     experts_ = std::make_unique<ExpertStream>(vram_, stream_, model, experts, model_.gpu);
-  if (!offloadable.empty())
+  offloads_layers_ = !offloadable.empty();
+  const auto caches = offloads ? model_.host.offloadable_caches() : std::vector<int>();
+  if (!caches.empty())
     staged_ = std::make_unique<StagedCache>(vram_, stream_, layers_->copying(),
-                                            host_->side.layers().cache(), cache_, offloadable);
+                                            host_->side.layers().cache(), cache_, caches);
   if (by == PrefillOffloadPolicy::kFaster && !(offloadable.empty() && experts.empty()))
     rates_ = measure(offloadable, experts);
 }
 
 bool StreamedWeights::disable_prefill_offload() {
-  const bool offloads = staged_ || experts_;
+  const bool offloads = offloads_layers_ || experts_;
   if (!offloads || by_ != PrefillOffloadPolicy::kFaster) return false;
   RIGCAST_CUDA_CALL(cudaDeviceSynchronize());
   allocate_memory(PrefillOffloadPolicy::kHost);
@@ -139,7 +152,7 @@ bool StreamedWeights::disable_prefill_offload() {
 }
 
 PrefillOffload StreamedWeights::choose_prefill_offload(TokenCount cached, TokenCount tokens) const {
-  return {staged_ && copies(by_, offload_cost_of_layers(cached, tokens), rates_),
+  return {offloads_layers_ && copies(by_, offload_cost_of_layers(cached, tokens), rates_),
           experts_ && copies(by_, offload_cost_of_experts(tokens), rates_)};
 }
 
@@ -154,10 +167,10 @@ bool StreamedWeights::streams_in_experts(const PrefillOffload& offload, int laye
 
 void StreamedWeights::begin(const PrefillOffload& offload, TokenCount cached, TokenCount tokens) {
   if (!layers_) return;
-  if (offload.layers) {
+  if (offload.layers && staged_) {
     staged_->reserve(cached + tokens);
     staged_->begin();
-    fetch_cache(cached, next_offloadable(0));
+    fetch_cache(cached, 0);
   }
   layers_->begin(offload.layers
                      ? merged(model_.host.streamed_layers(), model_.host.offloadable_layers())
@@ -166,9 +179,9 @@ void StreamedWeights::begin(const PrefillOffload& offload, TokenCount cached, To
 
 // Fetches the next layer's keys and values before the weights of the layer after it.
 void StreamedWeights::stream_in_layer(TokenCount cached, int layer) {
-  if (model_.host.offloadable(layer)) {
+  if (is_staged(layer)) {
     staged_->acquire();
-    fetch_cache(cached, next_offloadable(layer + 1));
+    fetch_cache(cached, layer + 1);
   }
   layers_->acquire(layer);
 }
@@ -176,7 +189,11 @@ void StreamedWeights::stream_in_layer(TokenCount cached, int layer) {
 void StreamedWeights::end(const PrefillOffload& offload) {
   if (!layers_) return;
   layers_->end();
-  if (offload.layers) staged_->join();
+  if (offload.layers && staged_) staged_->join();
+}
+
+void StreamedWeights::reserve_cache(TokenCount tokens) {
+  if (staged_) staged_->reserve(tokens);
 }
 
 MovedBytes StreamedWeights::take_bytes() {

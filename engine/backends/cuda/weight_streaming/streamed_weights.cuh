@@ -59,9 +59,11 @@ class StreamedWeights {
   void stream_in_layer(TokenCount cached, int layer);
   void end(const PrefillOffload& offload);
 
-  /// The cache of offloaded layers, and the stream of experts; for a batch whose PrefillOffload has
-  /// them.
+  /// The cache of offloaded layers that have one, and the stream of experts; for a batch whose
+  /// PrefillOffload has them.
   StagedCache& cache() { return *staged_; }
+  /// Makes room in cache(), if there is one, for positions below `tokens`. Throws ShortOfMemory.
+  void reserve_cache(TokenCount tokens);
   /// Bytes that cache() may still take of the GPU, for prompts of up to `tokens`; 0: there is no
   /// such cache.
   double staged_bytes_to_reserve(TokenCount tokens) const {
@@ -79,8 +81,8 @@ class StreamedWeights {
   OffloadRates measure(const std::vector<int>& offloadable, const std::vector<int>& experts);
   OffloadCost offload_cost_of_layers(TokenCount cached, TokenCount tokens) const;
   OffloadCost offload_cost_of_experts(TokenCount tokens) const;
-  int next_offloadable(int first) const;
-  void fetch_cache(TokenCount cached, int layer);
+  bool is_staged(int layer) const;
+  void fetch_cache(TokenCount cached, int first);
 
   PlacedModel& model_;
   Vram& vram_;
@@ -90,7 +92,8 @@ class StreamedWeights {
   int ubatch_;
   std::unique_ptr<LayerStream> layers_;    // nullptr: no layer is streamed
   std::unique_ptr<ExpertStream> experts_;  // nullptr: no experts are streamed
-  std::unique_ptr<StagedCache> staged_;    // nullptr: no layer is offloadable
+  std::unique_ptr<StagedCache> staged_;    // nullptr: no layer with a cache is offloadable
+  bool offloads_layers_ = false;           // some are
   PrefillOffloadPolicy by_ = PrefillOffloadPolicy::kFaster;
   OffloadRates rates_;
 };
